@@ -151,31 +151,27 @@ class Batch {
   // there are. Memory of `to` may be read as x. All throw errc::invalid_argument when shapes do not fit, elements of `to` share memory, the
   // type of `to` is none for such a result (integers for floating point, or for means), or there is no result of no elements;
   // errc::unsupported for 2^31 elements or more.
-  void sum(const TensorView& to, const TensorView& x, const Dims& axes = {}) { reduce(Reduction::sum, to, x, axes); }
-  void mean(const TensorView& to, const TensorView& x, const Dims& axes = {}) { reduce(Reduction::mean, to, x, axes); }
-  void prod(const TensorView& to, const TensorView& x, const Dims& axes = {}) { reduce(Reduction::prod, to, x, axes); }
-  void amax(const TensorView& to, const TensorView& x, const Dims& axes = {}) { reduce(Reduction::amax, to, x, axes); }
-  void amin(const TensorView& to, const TensorView& x, const Dims& axes = {}) { reduce(Reduction::amin, to, x, axes); }
-  // The place of the largest or smallest element among those along the axes, in the order of rows: the first of equal ones, or the first
-  // that is no number.
-  void argmax(const TensorView& to, const TensorView& x, const Dims& axes = {}) { reduce(Reduction::argmax, to, x, axes); }
-  void argmin(const TensorView& to, const TensorView& x, const Dims& axes = {}) { reduce(Reduction::argmin, to, x, axes); }
-  // The same along one dimension, with the elements themselves.
+  // The functions that follow are those of DWELL_REDUCTIONS, which says what each computes. Places are those of the first of equal
+  // elements, in the order of rows, or of the first that is no number. `correction` is what var and stddev divide by, less than the count.
+#define DWELL_REDUCE_plain(name) \
+  void name(const TensorView& to, const TensorView& x, const Dims& axes = {}) { reduce(Reduction::name, to, x, axes); }
+#define DWELL_REDUCE_typed(name) DWELL_REDUCE_plain(name)
+#define DWELL_REDUCE_corrected(name)                                                                   \
+  void name(const TensorView& to, const TensorView& x, const Dims& axes = {}, double correction = 1) { \
+    reduce(Reduction::name, to, x, axes, correction);                                                  \
+  }
+#define DWELL_REDUCE_own(name)
+#define DWELL_REDUCE(name, pytorch, numpy, gives, calls, text) DWELL_REDUCE_##calls(name)
+  DWELL_REDUCTIONS(DWELL_REDUCE)
+#undef DWELL_REDUCE
+#undef DWELL_REDUCE_own
+#undef DWELL_REDUCE_corrected
+#undef DWELL_REDUCE_typed
+#undef DWELL_REDUCE_plain
+  void norm(const TensorView& to, const TensorView& x, double p = 2, const Dims& axes = {}) { reduce(Reduction::norm, to, x, axes, p); }
+  // The largest or smallest along one dimension, and its place.
   void max(const TensorView& values, const TensorView& places, const TensorView& x, std::int64_t axis);
   void min(const TensorView& values, const TensorView& places, const TensorView& x, std::int64_t axis);
-  // Whether some, or all, are not 0.
-  void any(const TensorView& to, const TensorView& x, const Dims& axes = {}) { reduce(Reduction::any, to, x, axes); }
-  void all(const TensorView& to, const TensorView& x, const Dims& axes = {}) { reduce(Reduction::all, to, x, axes); }
-  // The sum of squared differences from the mean, divided by the count less `correction`; its square root.
-  void var(const TensorView& to, const TensorView& x, const Dims& axes = {}, double correction = 1) {
-    reduce(Reduction::var, to, x, axes, correction);
-  }
-  void stddev(const TensorView& to, const TensorView& x, const Dims& axes = {}, double correction = 1) {
-    reduce(Reduction::stddev, to, x, axes, correction);
-  }
-  // The sum of |x|^p to the power of 1/p; for infinite p the largest |x|, or the smallest; for 0 the number of elements that are not 0.
-  void norm(const TensorView& to, const TensorView& x, double p = 2, const Dims& axes = {}) { reduce(Reduction::norm, to, x, axes, p); }
-  void logsumexp(const TensorView& to, const TensorView& x, const Dims& axes = {}) { reduce(Reduction::logsumexp, to, x, axes); }
   // Any of them; `parameter` is the correction of var and stddev, and the exponent of a norm.
   void reduce(Reduction reduction, const TensorView& to, const TensorView& x, const Dims& axes, double parameter = 0);
 

@@ -69,7 +69,7 @@ class Expression {
 #define DWELL_GIVEN_3 x, y, z
 // The operations as functions: exp(x), maximum(x, y), clamp(x, y, z), as tensor_op.hpp names them.
 namespace ops {
-#define DWELL_FUNCTION(name, operands) \
+#define DWELL_FUNCTION(name, operands, ...) \
   inline Expression name(DWELL_PARAMETERS_##operands) { return Expression::of(TensorOp::name, DWELL_GIVEN_##operands); }
 DWELL_TENSOR_OPS(DWELL_FUNCTION)
 #undef DWELL_FUNCTION

@@ -917,49 +917,67 @@ class Batch:
 
     def sum(self, to: object, x: object, axes: object | None = None) -> None:
         """
-        to = the sum along axes: all, when none is named. `to` has the shape of x without them, or 1 in their place.
+        to = the sum. Along axes: all, when none is named; `to` has the shape of x without them, or 1 in their place.
         """
 
     def mean(self, to: object, x: object, axes: object | None = None) -> None:
-        """to = the mean along axes."""
+        """
+        to = the mean. Along axes: all, when none is named; `to` has the shape of x without them, or 1 in their place.
+        """
 
     def prod(self, to: object, x: object, axes: object | None = None) -> None:
-        """to = the product along axes."""
+        """
+        to = the product. Along axes: all, when none is named; `to` has the shape of x without them, or 1 in their place.
+        """
 
     def amax(self, to: object, x: object, axes: object | None = None) -> None:
-        """to = the largest element along axes."""
+        """
+        to = the largest element. Along axes: all, when none is named; `to` has the shape of x without them, or 1 in their place.
+        """
 
     def amin(self, to: object, x: object, axes: object | None = None) -> None:
-        """to = the smallest element along axes."""
+        """
+        to = the smallest element. Along axes: all, when none is named; `to` has the shape of x without them, or 1 in their place.
+        """
 
     def argmax(self, to: object, x: object, axes: object | None = None) -> None:
         """
-        to = the place of the largest element, the first of equal ones, in the order of rows.
+        to = the place of the largest element, the first of equal ones in the order of rows. Along axes: all, when none is named; `to` has the shape of x without them, or 1 in their place.
         """
 
     def argmin(self, to: object, x: object, axes: object | None = None) -> None:
-        """to = the place of the smallest element."""
+        """
+        to = the place of the smallest element, the first of equal ones in the order of rows. Along axes: all, when none is named; `to` has the shape of x without them, or 1 in their place.
+        """
 
     def any(self, to: object, x: object, axes: object | None = None) -> None:
-        """to = whether some element along axes is not 0."""
+        """
+        to = whether some element is not 0. Along axes: all, when none is named; `to` has the shape of x without them, or 1 in their place.
+        """
 
     def all(self, to: object, x: object, axes: object | None = None) -> None:
-        """to = whether no element along axes is 0."""
-
-    def logsumexp(self, to: object, x: object, axes: object | None = None) -> None:
-        """to = the logarithm of the sum of exponentials along axes."""
+        """
+        to = whether no element is 0. Along axes: all, when none is named; `to` has the shape of x without them, or 1 in their place.
+        """
 
     def var(self, to: object, x: object, axes: object | None = None, correction: float = 1.0) -> None:
         """
-        to = squared differences from the mean, divided by the count less the correction.
+        to = the sum of squared differences from the mean, divided by the count less the correction. Along axes: all, when none is named; `to` has the shape of x without them, or 1 in their place.
         """
 
     def std(self, to: object, x: object, axes: object | None = None, correction: float = 1.0) -> None:
-        """to = the square root of `var`."""
+        """
+        to = the square root of `var`. Along axes: all, when none is named; `to` has the shape of x without them, or 1 in their place.
+        """
 
     def norm(self, to: object, x: object, axes: object | None = None, p: float = 2.0) -> None:
         """
-        to = the sum of ``|x|**p`` to the power of 1/p; the largest |x| for an infinite p.
+        to = the sum of ``|x|**p`` to the power of 1/p; the largest or smallest |x| for an infinite p. Along axes: all, when none is named; `to` has the shape of x without them, or 1 in their place.
+        """
+
+    def logsumexp(self, to: object, x: object, axes: object | None = None) -> None:
+        """
+        to = the logarithm of the sum of exponentials. Along axes: all, when none is named; `to` has the shape of x without them, or 1 in their place.
         """
 
     def max(self, values: object, places: object, x: object, axis: int) -> None:
@@ -1979,45 +1997,49 @@ class Array:
         The same elements in the order of rows, a view where strides say that; -1: what is left.
         """
 
-    def max(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Array:
-        """The largest element along axes: all, when none is named."""
-
-    def min(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Array:
-        """The smallest element along axes."""
-
-    def argmax(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Array:
-        """The place of the largest element, the first of equal ones."""
-
-    def argmin(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Array:
-        """The place of the smallest element, the first of equal ones."""
-
-    def any(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Array:
-        """Whether some element along axes is not 0."""
-
-    def all(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Array:
-        """Whether no element along axes is 0."""
-
-    def logsumexp(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Array:
-        """The logarithm of the sum of exponentials along axes."""
-
     def sum(self, axis: int | Sequence[int] | None = None, *, dtype: object = None, keepdims: bool = False) -> Array:
-        """
-        The sum along axes: all, when none is named; int64 of integers and bool.
-        """
-
-    def prod(self, axis: int | Sequence[int] | None = None, *, dtype: object = None, keepdims: bool = False) -> Array:
-        """The product along axes; int64 of integers and bool."""
+        """The sum. Along axes: all, when none is named."""
 
     def mean(self, axis: int | Sequence[int] | None = None, *, dtype: object = None, keepdims: bool = False) -> Array:
-        """The mean along axes; float32 of integers and bool."""
+        """The mean. Along axes: all, when none is named."""
+
+    def prod(self, axis: int | Sequence[int] | None = None, *, dtype: object = None, keepdims: bool = False) -> Array:
+        """The product. Along axes: all, when none is named."""
+
+    def max(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Array:
+        """The largest element. Along axes: all, when none is named."""
+
+    def min(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Array:
+        """The smallest element. Along axes: all, when none is named."""
+
+    def argmax(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Array:
+        """
+        The place of the largest element, the first of equal ones in the order of rows. Along axes: all, when none is named.
+        """
+
+    def argmin(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Array:
+        """
+        The place of the smallest element, the first of equal ones in the order of rows. Along axes: all, when none is named.
+        """
+
+    def any(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Array:
+        """Whether some element is not 0. Along axes: all, when none is named."""
+
+    def all(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Array:
+        """Whether no element is 0. Along axes: all, when none is named."""
 
     def var(self, axis: int | Sequence[int] | None = None, *, correction: float = 0.0, keepdims: bool = False) -> Array:
         """
-        Squared differences from the mean along axes, divided by the count less the correction.
+        The sum of squared differences from the mean, divided by the count less the correction. Along axes: all, when none is named.
         """
 
     def std(self, axis: int | Sequence[int] | None = None, *, correction: float = 0.0, keepdims: bool = False) -> Array:
-        """The square root of `var`."""
+        """The square root of `var`. Along axes: all, when none is named."""
+
+    def logsumexp(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Array:
+        """
+        The logarithm of the sum of exponentials. Along axes: all, when none is named.
+        """
 
     def softmax(self, axis: int = -1) -> Array:
         """Exponentials, divided by their sum along an axis."""
@@ -2276,12 +2298,6 @@ def softplus(x: object, beta: float = 1.0, threshold: float = 20.0) -> Array:
 def where(condition: object, x1: object, x2: object) -> Array:
     """x1 where the condition, of bool, is true, else x2."""
 
-def element_type(dtype: object) -> ElementType: ...
-
-def type_name(dtype: object) -> str: ...
-
-def common_type(operands: Sequence[object]) -> ElementType: ...
-
 def astype(x: object, dtype: object) -> Array:
     """A copy with elements of another type."""
 
@@ -2306,45 +2322,49 @@ def squeeze(x: Array, axis: int | Sequence[int] | None = None) -> Array:
 def flip(x: Array, axis: int | Sequence[int] | None = None) -> Array:
     """Backwards along axes, all when none is named: a view."""
 
-def max(x: Array, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Array:
-    """The largest element along axes: all, when none is named."""
-
-def min(x: Array, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Array:
-    """The smallest element along axes."""
-
-def argmax(x: Array, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Array:
-    """The place of the largest element, the first of equal ones."""
-
-def argmin(x: Array, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Array:
-    """The place of the smallest element, the first of equal ones."""
-
-def any(x: Array, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Array:
-    """Whether some element along axes is not 0."""
-
-def all(x: Array, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Array:
-    """Whether no element along axes is 0."""
-
-def logsumexp(x: Array, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Array:
-    """The logarithm of the sum of exponentials along axes."""
-
 def sum(x: Array, axis: int | Sequence[int] | None = None, *, dtype: object = None, keepdims: bool = False) -> Array:
-    """
-    The sum along axes: all, when none is named; int64 of integers and bool.
-    """
-
-def prod(x: Array, axis: int | Sequence[int] | None = None, *, dtype: object = None, keepdims: bool = False) -> Array:
-    """The product along axes; int64 of integers and bool."""
+    """The sum. Along axes: all, when none is named."""
 
 def mean(x: Array, axis: int | Sequence[int] | None = None, *, dtype: object = None, keepdims: bool = False) -> Array:
-    """The mean along axes; float32 of integers and bool."""
+    """The mean. Along axes: all, when none is named."""
+
+def prod(x: Array, axis: int | Sequence[int] | None = None, *, dtype: object = None, keepdims: bool = False) -> Array:
+    """The product. Along axes: all, when none is named."""
+
+def max(x: Array, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Array:
+    """The largest element. Along axes: all, when none is named."""
+
+def min(x: Array, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Array:
+    """The smallest element. Along axes: all, when none is named."""
+
+def argmax(x: Array, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Array:
+    """
+    The place of the largest element, the first of equal ones in the order of rows. Along axes: all, when none is named.
+    """
+
+def argmin(x: Array, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Array:
+    """
+    The place of the smallest element, the first of equal ones in the order of rows. Along axes: all, when none is named.
+    """
+
+def any(x: Array, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Array:
+    """Whether some element is not 0. Along axes: all, when none is named."""
+
+def all(x: Array, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Array:
+    """Whether no element is 0. Along axes: all, when none is named."""
 
 def var(x: Array, axis: int | Sequence[int] | None = None, *, correction: float = 0.0, keepdims: bool = False) -> Array:
     """
-    Squared differences from the mean along axes, divided by the count less the correction.
+    The sum of squared differences from the mean, divided by the count less the correction. Along axes: all, when none is named.
     """
 
 def std(x: Array, axis: int | Sequence[int] | None = None, *, correction: float = 0.0, keepdims: bool = False) -> Array:
-    """The square root of `var`."""
+    """The square root of `var`. Along axes: all, when none is named."""
+
+def logsumexp(x: Array, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Array:
+    """
+    The logarithm of the sum of exponentials. Along axes: all, when none is named.
+    """
 
 def vector_norm(x: Array, *, axis: int | Sequence[int] | None = None, keepdims: bool = False, ord: float = 2.0) -> Array:
     """
@@ -2409,6 +2429,12 @@ def stack(arrays: Sequence[object], *, axis: int = 0) -> Array:
 def fill_array(runtime: object, shape: object, dtype: object, start: object, step: object = 0) -> Array: ...
 
 def empty_array(runtime: object, shape: object, dtype: object) -> Array: ...
+
+def element_type(dtype: object) -> ElementType: ...
+
+def type_name(dtype: object) -> str: ...
+
+def common_type(operands: Sequence[object]) -> ElementType: ...
 
 def share_array(runtime: Runtime, array: object) -> Array | None: ...
 

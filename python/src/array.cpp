@@ -180,6 +180,26 @@ std::string text_of(const Tensor& self) {
   return text + ">";
 }
 
+// The type of the sum of operands.
+ElementType common_type(nb::handle objects) {
+  Operands operands("result_type");
+  for (const nb::handle one : objects)
+    if (operands.see(one)) break;
+  std::optional<Typed> common;
+  for (const nb::handle one : objects) {
+    const Typed type = typed(operands.get(one, "arrays"));
+    if (!common) {
+      common = type;
+      continue;
+    }
+    const std::array both = {*common, type};
+    common = Typed{result_type(TensorOp::add, both), std::max(common->weight, type.weight)};
+  }
+  return common.value().type;
+}
+
+nb::object names_in(const nb::module_& m) { return nb::set(nb::steal(PyObject_Dir(m.ptr()))); }
+
 }  // namespace
 
 void bind_array(nb::module_& m) {
@@ -261,11 +281,20 @@ void bind_array(nb::module_& m) {
           "api_version"_a = nb::none(), nb::sig("def __array_namespace__(self, *, api_version: str | None = None) -> typing.Any"));
   // Operators with an array of NumPy on the left are this class's.
   type.attr("__array_ufunc__") = nb::none();
+  const nb::object before = names_in(m);
   bind_array_elements(type, m);
   bind_array_views(type, m);
   bind_array_reductions(type, m);
   bind_array_functions(type, m);
+  // Which of the module's functions dwell has too: script/stubs writes python/dwell/_functions.py from it.
+  m.attr("_array_functions") = names_in(m) - before;
 
+  bind_array_makers(m);
+  m.def(
+      "element_type", [](nb::handle dtype) { return element_type_from(dtype); }, "dtype"_a);
+  m.def(
+      "type_name", [](nb::handle dtype) { return numpy_name(element_type_from(dtype)); }, "dtype"_a);
+  m.def("common_type", &common_type, "operands"_a, nb::sig("def common_type(operands: typing.Sequence[object]) -> ElementType"));
   m.def(
       "share_array", [](nb::handle runtime, nb::handle object) { return share(state_of(runtime), object); }, "runtime"_a, "array"_a,
       nb::sig("def share_array(runtime: Runtime, array: object) -> Array | None"));

@@ -54,5 +54,6 @@ void bind_array_views(nb::class_<Tensor>& type, nb::module_& module);
 void bind_array_elements(nb::class_<Tensor>& type, nb::module_& module);
 void bind_array_reductions(nb::class_<Tensor>& type, nb::module_& module);
 void bind_array_functions(nb::class_<Tensor>& type, nb::module_& module);
+void bind_array_makers(nb::module_& module);
 
 }  // namespace dwell::python

@@ -14,30 +14,15 @@ using namespace nb::literals;
 
 namespace {
 
-struct Named {
-  TensorOp op;
-  const char* name;
-};
-// Those that the array API calls otherwise than C++ and PyTorch.
-constexpr Named kRenamed[] = {
-    {TensorOp::sub, "subtract"},
-    {TensorOp::mul, "multiply"},
-    {TensorOp::div, "divide"},
-    {TensorOp::neg, "negative"},
-    {TensorOp::eq, "equal"},
-    {TensorOp::ne, "not_equal"},
-    {TensorOp::lt, "less"},
-    {TensorOp::le, "less_equal"},
-    {TensorOp::gt, "greater"},
-    {TensorOp::ge, "greater_equal"},
-    {TensorOp::bitwise_not, "bitwise_invert"},
-    {TensorOp::left_shift, "bitwise_left_shift"},
-    {TensorOp::right_shift, "bitwise_right_shift"},
-};
-const char* api_name(TensorOp op, const char* name) {
-  for (const Named& one : kRenamed)
-    if (one.op == op) return one.name;
-  return name;
+// As the array API calls an operation.
+const char* api_name(TensorOp op) {
+  switch (op) {
+#define DWELL_CASE(name, operands, numpy, ...) \
+  case TensorOp::name: return #numpy;
+    DWELL_TENSOR_OPS(DWELL_CASE)
+#undef DWELL_CASE
+  }
+  return "";
 }
 
 // The result of an operation with a dwell.Array among its operands; nothing when one of them is neither array nor number.
@@ -67,28 +52,11 @@ Tensor computed_or_refused(TensorOp op, const char* name, std::span<const nb::ha
   throw Error(errc::signature_mismatch, std::string(name) + ": an operand is no array");
 }
 
-// The type of the sum of operands.
-ElementType common_type(nb::handle objects) {
-  Operands operands("result_type");
-  for (const nb::handle one : objects)
-    if (operands.see(one)) break;
-  std::optional<Typed> common;
-  for (const nb::handle one : objects) {
-    const Typed type = typed(operands.get(one, "arrays"));
-    if (!common) {
-      common = type;
-      continue;
-    }
-    const std::array both = {*common, type};
-    common = Typed{result_type(TensorOp::add, both), std::max(common->weight, type.weight)};
-  }
-  return common.value().type;
-}
-
 nb::object not_implemented() { return nb::borrow(Py_NotImplemented); }
 
 template <class Class>
-void bind_operator(Class& type, const char* name, TensorOp op, const char* text) {
+void bind_operator(Class& type, const char* name, TensorOp op) {
+  const char* const text = api_name(op);
   const std::string forward = std::string("__") + name + "__";
   type.def(
       forward.c_str(),
@@ -100,8 +68,9 @@ void bind_operator(Class& type, const char* name, TensorOp op, const char* text)
 }
 
 template <class Class>
-void bind_arithmetic(Class& type, const char* name, TensorOp op, const char* text) {
-  bind_operator(type, name, op, text);
+void bind_arithmetic(Class& type, const char* name, TensorOp op) {
+  bind_operator(type, name, op);
+  const char* const text = api_name(op);
   const std::string reflected = std::string("__r") + name + "__";
   type.def(
       reflected.c_str(),
@@ -126,30 +95,30 @@ void bind_arithmetic(Class& type, const char* name, TensorOp op, const char* tex
 
 template <class Class>
 void bind_operators(Class& type) {
-  bind_arithmetic(type, "add", TensorOp::add, "add");
-  bind_arithmetic(type, "sub", TensorOp::sub, "subtract");
-  bind_arithmetic(type, "mul", TensorOp::mul, "multiply");
-  bind_arithmetic(type, "truediv", TensorOp::div, "divide");
-  bind_arithmetic(type, "floordiv", TensorOp::floor_divide, "floor_divide");
-  bind_arithmetic(type, "mod", TensorOp::remainder, "remainder");
-  bind_arithmetic(type, "pow", TensorOp::pow, "pow");
-  bind_arithmetic(type, "and", TensorOp::bitwise_and, "bitwise_and");
-  bind_arithmetic(type, "or", TensorOp::bitwise_or, "bitwise_or");
-  bind_arithmetic(type, "xor", TensorOp::bitwise_xor, "bitwise_xor");
-  bind_arithmetic(type, "lshift", TensorOp::left_shift, "bitwise_left_shift");
-  bind_arithmetic(type, "rshift", TensorOp::right_shift, "bitwise_right_shift");
-  bind_operator(type, "eq", TensorOp::eq, "equal");
-  bind_operator(type, "ne", TensorOp::ne, "not_equal");
-  bind_operator(type, "lt", TensorOp::lt, "less");
-  bind_operator(type, "le", TensorOp::le, "less_equal");
-  bind_operator(type, "gt", TensorOp::gt, "greater");
-  bind_operator(type, "ge", TensorOp::ge, "greater_equal");
-  const auto unary = [&](const char* name, TensorOp op, const char* text) {
-    type.def(name, [op, text](nb::handle self) { return *computed(op, text, std::array{self}); });
+  bind_arithmetic(type, "add", TensorOp::add);
+  bind_arithmetic(type, "sub", TensorOp::sub);
+  bind_arithmetic(type, "mul", TensorOp::mul);
+  bind_arithmetic(type, "truediv", TensorOp::div);
+  bind_arithmetic(type, "floordiv", TensorOp::floor_divide);
+  bind_arithmetic(type, "mod", TensorOp::remainder);
+  bind_arithmetic(type, "pow", TensorOp::pow);
+  bind_arithmetic(type, "and", TensorOp::bitwise_and);
+  bind_arithmetic(type, "or", TensorOp::bitwise_or);
+  bind_arithmetic(type, "xor", TensorOp::bitwise_xor);
+  bind_arithmetic(type, "lshift", TensorOp::left_shift);
+  bind_arithmetic(type, "rshift", TensorOp::right_shift);
+  bind_operator(type, "eq", TensorOp::eq);
+  bind_operator(type, "ne", TensorOp::ne);
+  bind_operator(type, "lt", TensorOp::lt);
+  bind_operator(type, "le", TensorOp::le);
+  bind_operator(type, "gt", TensorOp::gt);
+  bind_operator(type, "ge", TensorOp::ge);
+  const auto unary = [&](const char* name, TensorOp op) {
+    type.def(name, [op, text = api_name(op)](nb::handle self) { return *computed(op, text, std::array{self}); });
   };
-  unary("__neg__", TensorOp::neg, "negative");
-  unary("__abs__", TensorOp::abs, "abs");
-  unary("__invert__", TensorOp::bitwise_not, "bitwise_invert");
+  unary("__neg__", TensorOp::neg);
+  unary("__abs__", TensorOp::abs);
+  unary("__invert__", TensorOp::bitwise_not);
   type.attr("__hash__") = nb::none();
 }
 
@@ -158,7 +127,7 @@ void bind_operators(Class& type) {
 void bind_array_elements(nb::class_<Tensor>& type, nb::module_& m) {
   bind_operators(type);
   const auto bind = [&](TensorOp op, const char* cpp, int operands) {
-    const char* const name = api_name(op, cpp);
+    const char* const name = api_name(op);
     const std::string doc = std::string("``") + cpp + "`` of each element, as PyTorch has it.";
     if (operands == 1) {
       const auto call = [op, name](nb::handle x) { return computed_or_refused(op, name, std::array{x}); };
@@ -173,7 +142,7 @@ void bind_array_elements(nb::class_<Tensor>& type, nb::module_& m) {
           "x1"_a, "x2"_a, doc.c_str());
     }
   };
-#define DWELL_BOUND(name, operands) bind(TensorOp::name, #name, operands);
+#define DWELL_BOUND(name, operands, ...) bind(TensorOp::name, #name, operands);
   DWELL_TENSOR_OPS(DWELL_BOUND)
 #undef DWELL_BOUND
   const auto with_three = [&](const char* name, TensorOp op) {
@@ -224,11 +193,6 @@ void bind_array_elements(nb::class_<Tensor>& type, nb::module_& m) {
     if (!has_operations(wanted)) refuse_argument(errc::unsupported, operands.name("dtype"), "arrays cannot hold " + numpy_name(wanted));
     return operands.collector().cast(input, shape_of(input), wanted);
   };
-  m.def(
-      "element_type", [](nb::handle dtype) { return element_type_from(dtype); }, "dtype"_a);
-  m.def(
-      "type_name", [](nb::handle dtype) { return numpy_name(element_type_from(dtype)); }, "dtype"_a);
-  m.def("common_type", &common_type, "operands"_a, nb::sig("def common_type(operands: typing.Sequence[object]) -> ElementType"));
   m.def("astype", as, "x"_a, "dtype"_a, "A copy with elements of another type.");
   type.def("astype", as, "dtype"_a, "A copy with elements of another type.");
 }

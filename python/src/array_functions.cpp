@@ -248,6 +248,9 @@ void bind_array_functions(nb::class_<Tensor>& type, nb::module_& m) {
   m.def(
       "stack", [](const nb::typed<nb::sequence, nb::object>& arrays, std::int64_t axis) { return joined("stack", arrays, axis, true); },
       "arrays"_a, nb::kw_only(), "axis"_a = 0, "The arrays along a new axis, in their common type.");
+}
+
+void bind_array_makers(nb::module_& m) {
   m.def(
       "fill_array",
       [](nb::handle runtime, nb::handle shape, nb::handle dtype, nb::handle start, nb::handle step) {

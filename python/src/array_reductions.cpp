@@ -2,6 +2,8 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
+#include <cctype>
+#include <string_view>
 #include <utility>
 
 #include "array.hpp"
@@ -12,15 +14,15 @@ using namespace nb::literals;
 
 namespace {
 
-// As PyTorch has it, but for means and the like of integers, which are float32.
+// As PyTorch has it, but that means and the like of integers are float32.
 ElementType reduced_type(Reduction reduction, ElementType type) {
   switch (reduction) {
-    case Reduction::mean:
-    case Reduction::var:
-    case Reduction::stddev:
-    case Reduction::norm: return is_floating(type) ? type : ElementType::f32;
-    default: return result_of(reduction, type);
+#define DWELL_CASE(name, pytorch, numpy, gives, ...) \
+  case Reduction::name: return std::string_view(#gives) == "floats" && !is_floating(type) ? ElementType::f32 : result_of(reduction, type);
+    DWELL_REDUCTIONS(DWELL_CASE)
+#undef DWELL_CASE
   }
+  return type;
 }
 
 Tensor reduced(Reduction reduction, const char* name, nb::handle x, nb::handle axis, nb::handle dtype, bool keepdims, double parameter) {
@@ -56,7 +58,7 @@ Tensor reduced(Reduction reduction, const char* name, nb::handle x, nb::handle a
 }
 
 void bind_reductions(nb::class_<Tensor>& type, nb::module_& m) {
-  const auto add = [&](const char* name, Reduction reduction, const char* doc) {
+  const auto add_plain = [&](const char* name, Reduction reduction, const char* doc) {
     const auto call = [reduction, name](nb::handle x, nb::handle axis, bool keepdims) {
       return reduced(reduction, name, x, axis, nb::none(), keepdims, 0);
     };
@@ -66,13 +68,6 @@ void bind_reductions(nb::class_<Tensor>& type, nb::module_& m) {
     type.def(name, call, "axis"_a = nb::none(), nb::kw_only(), "keepdims"_a = false, doc,
              nb::sig(("def " + std::string(name) + "(self, " + given).c_str()));
   };
-  add("max", Reduction::amax, "The largest element along axes: all, when none is named.");
-  add("min", Reduction::amin, "The smallest element along axes.");
-  add("argmax", Reduction::argmax, "The place of the largest element, the first of equal ones.");
-  add("argmin", Reduction::argmin, "The place of the smallest element, the first of equal ones.");
-  add("any", Reduction::any, "Whether some element along axes is not 0.");
-  add("all", Reduction::all, "Whether no element along axes is 0.");
-  add("logsumexp", Reduction::logsumexp, "The logarithm of the sum of exponentials along axes.");
   const auto add_typed = [&](const char* name, Reduction reduction, const char* doc) {
     const auto call = [reduction, name](nb::handle x, nb::handle axis, nb::handle dtype, bool keepdims) {
       return reduced(reduction, name, x, axis, dtype, keepdims, 0);
@@ -83,9 +78,6 @@ void bind_reductions(nb::class_<Tensor>& type, nb::module_& m) {
     type.def(name, call, "axis"_a = nb::none(), nb::kw_only(), "dtype"_a = nb::none(), "keepdims"_a = false, doc,
              nb::sig(("def " + std::string(name) + "(self, " + given).c_str()));
   };
-  add_typed("sum", Reduction::sum, "The sum along axes: all, when none is named; int64 of integers and bool.");
-  add_typed("prod", Reduction::prod, "The product along axes; int64 of integers and bool.");
-  add_typed("mean", Reduction::mean, "The mean along axes; float32 of integers and bool.");
   const auto add_corrected = [&](const char* name, Reduction reduction, const char* doc) {
     const auto call = [reduction, name](nb::handle x, nb::handle axis, double correction, bool keepdims) {
       return reduced(reduction, name, x, axis, nb::none(), keepdims, correction);
@@ -97,8 +89,14 @@ void bind_reductions(nb::class_<Tensor>& type, nb::module_& m) {
     type.def(name, call, "axis"_a = nb::none(), nb::kw_only(), "correction"_a = 0.0, "keepdims"_a = false, doc,
              nb::sig(("def " + std::string(name) + "(self, " + given).c_str()));
   };
-  add_corrected("var", Reduction::var, "Squared differences from the mean along axes, divided by the count less the correction.");
-  add_corrected("std", Reduction::stddev, "The square root of `var`.");
+  const auto add_own = [](const char*, Reduction, const char*) {};
+  const auto text_of = [](std::string text) {
+    text[0] = static_cast<char>(std::toupper(text[0]));
+    return text + ". Along axes: all, when none is named.";
+  };
+#define DWELL_ADD(name, pytorch, numpy, gives, calls, text) add_##calls(#numpy, Reduction::name, text_of(text).c_str());
+  DWELL_REDUCTIONS(DWELL_ADD)
+#undef DWELL_ADD
   m.def(
       "vector_norm",
       [](nb::handle x, nb::handle axis, bool keepdims, double p) {

@@ -141,7 +141,7 @@ void arange(PyBatch& self, nb::handle to, nb::handle start, nb::handle step) {
 
 template <class Class>
 void bind_reductions(Class& type) {
-  const auto add = [&](const char* name, Reduction reduction, const char* doc) {
+  const auto add_plain = [&](const char* name, Reduction reduction, const char* doc) {
     type.def(
         name,
         [reduction, name](PyBatch& self, nb::handle to, nb::handle x, nb::handle axes) {
@@ -153,17 +153,6 @@ void bind_reductions(Class& type) {
         },
         "to"_a, "x"_a, "axes"_a = nb::none(), doc);
   };
-  add("sum", Reduction::sum,
-      "to = the sum along axes: all, when none is named. `to` has the shape of x without them, or 1 in their place.");
-  add("mean", Reduction::mean, "to = the mean along axes.");
-  add("prod", Reduction::prod, "to = the product along axes.");
-  add("amax", Reduction::amax, "to = the largest element along axes.");
-  add("amin", Reduction::amin, "to = the smallest element along axes.");
-  add("argmax", Reduction::argmax, "to = the place of the largest element, the first of equal ones, in the order of rows.");
-  add("argmin", Reduction::argmin, "to = the place of the smallest element.");
-  add("any", Reduction::any, "to = whether some element along axes is not 0.");
-  add("all", Reduction::all, "to = whether no element along axes is 0.");
-  add("logsumexp", Reduction::logsumexp, "to = the logarithm of the sum of exponentials along axes.");
   const auto add_with = [&](const char* name, Reduction reduction, const char* parameter, double value, const char* doc) {
     type.def(
         name,
@@ -176,9 +165,18 @@ void bind_reductions(Class& type) {
         },
         "to"_a, "x"_a, "axes"_a = nb::none(), nb::arg(parameter) = value, doc);
   };
-  add_with("var", Reduction::var, "correction", 1, "to = squared differences from the mean, divided by the count less the correction.");
-  add_with("std", Reduction::stddev, "correction", 1, "to = the square root of `var`.");
-  add_with("norm", Reduction::norm, "p", 2, "to = the sum of ``|x|**p`` to the power of 1/p; the largest |x| for an infinite p.");
+  const auto add_typed = add_plain;
+  const auto add_corrected = [&](const char* name, Reduction reduction, const char* doc) {
+    add_with(name, reduction, "correction", 1, doc);
+  };
+  const auto add_own = [&](const char* name, Reduction reduction, const char* doc) { add_with(name, reduction, "p", 2, doc); };
+  const auto text_of = [](const char* text) {
+    return std::string("to = ") + text +
+           ". Along axes: all, when none is named; `to` has the shape of x without them, or 1 in their place.";
+  };
+#define DWELL_ADD(name, pytorch, numpy, gives, calls, text) add_##calls(#pytorch, Reduction::name, text_of(text).c_str());
+  DWELL_REDUCTIONS(DWELL_ADD)
+#undef DWELL_ADD
   const auto add_places = [&](const char* name, auto member, const char* doc) {
     type.def(
         name,

@@ -19,7 +19,7 @@ bool is_numpy_scalar(nb::handle object) {
 
 const std::unordered_map<std::string_view, TensorOp>& operations() {
   static const std::unordered_map<std::string_view, TensorOp> all = {
-#define DWELL_NAMED(name, operands) {#name, TensorOp::name},
+#define DWELL_NAMED(name, operands, ...) {#name, TensorOp::name},
       DWELL_TENSOR_OPS(DWELL_NAMED)
 #undef DWELL_NAMED
   };

@@ -15,7 +15,7 @@ import dwell
 import numpy as np
 import pytest
 from conftest import SOURCES, Latch, appended, device
-from dwell import _errors
+from dwell import _dwell, _errors
 
 
 def test_info_and_reprs(rt, ops):
@@ -530,3 +530,8 @@ def test_the_stubs_are_those_of_the_extension(tmp_path):
         pytest.skip("the stubs are made by nanobind 3.1.0")
     subprocess.run(stubgen, check=True)
     assert made.read_text() == (root / "python/dwell/_dwell.pyi").read_text(), "script/stubs writes them anew"
+
+
+def test_the_package_has_the_functions_of_the_extension():
+    assert sorted(dwell._functions.__all__) == sorted(_dwell._array_functions), "script/stubs writes _functions.py anew"
+    assert set(dwell._functions.__all__) < set(dwell.__all__)

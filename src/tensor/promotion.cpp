@@ -33,10 +33,10 @@ struct Description {
 };
 
 constexpr std::array kDescriptions = {
-#define DWELL_ANY(name, operands) Description{#name, operands, Rule::any},
-#define DWELL_FLOATING(name, operands) Description{#name, operands, Rule::floating},
-#define DWELL_COMPARISON(name, operands) Description{#name, operands, Rule::comparison},
-#define DWELL_BITWISE(name, operands) Description{#name, operands, Rule::bitwise},
+#define DWELL_ANY(name, operands, ...) Description{#name, operands, Rule::any},
+#define DWELL_FLOATING(name, operands, ...) Description{#name, operands, Rule::floating},
+#define DWELL_COMPARISON(name, operands, ...) Description{#name, operands, Rule::comparison},
+#define DWELL_BITWISE(name, operands, ...) Description{#name, operands, Rule::bitwise},
     // In the order of DWELL_TENSOR_OPS.
     DWELL_LIGHT_OPS(DWELL_ANY)             //
     DWELL_HEAVY_OPS(DWELL_ANY)             //

@@ -47,7 +47,7 @@ constexpr bool is_floating(ElementType type) {
 // of f32: the result is rounded alone.
 constexpr bool rounds_numbers(TensorOp op) {
   switch (op) {
-#define DWELL_CASE(name, operands) case TensorOp::name:
+#define DWELL_CASE(name, operands, ...) case TensorOp::name:
     DWELL_COMPARISONS(DWELL_CASE)
 #undef DWELL_CASE
     case TensorOp::floor_divide:
@@ -78,7 +78,7 @@ constexpr bool is_computable(ElementType type) {
 // Whether it is of integers and bool alone.
 constexpr bool is_bitwise(TensorOp op) {
   switch (op) {
-#define DWELL_CASE(name, operands) case TensorOp::name:
+#define DWELL_CASE(name, operands, ...) case TensorOp::name:
     DWELL_BITWISE_OPS(DWELL_CASE)
 #undef DWELL_CASE
     return true;

@@ -18,33 +18,38 @@ namespace dwell {
 
 namespace {
 
-constexpr std::array<std::string_view, 13> kNames = {"sum", "mean", "prod", "amax",   "amin", "argmax",   "argmin",
-                                                     "any", "all",  "var",  "stddev", "norm", "logsumexp"};
+constexpr std::string_view kNames[] = {
+#define DWELL_NAME(name, ...) #name,
+    DWELL_REDUCTIONS(DWELL_NAME)
+#undef DWELL_NAME
+};
+
+enum class Gives : std::uint8_t { same, wide, real, floats, place, truth };
+constexpr Gives kGives[] = {
+#define DWELL_GIVES(name, pytorch, numpy, gives, ...) Gives::gives,
+    DWELL_REDUCTIONS(DWELL_GIVES)
+#undef DWELL_GIVES
+};
+Gives gives(Reduction reduction) { return kGives[static_cast<std::size_t>(reduction)]; }
 
 }  // namespace
 
-std::string_view name_of(Reduction reduction) { return kNames.at(static_cast<std::size_t>(reduction)); }
+std::string_view name_of(Reduction reduction) { return kNames[static_cast<std::size_t>(reduction)]; }
 
 ElementType result_of(Reduction reduction, ElementType type) {
   tensor::require_computable(name_of(reduction), type);
-  switch (reduction) {
-    case Reduction::any:
-    case Reduction::all: return ElementType::boolean;
-    case Reduction::argmax:
-    case Reduction::argmin: return ElementType::i64;
-    case Reduction::amax:
-    case Reduction::amin: return type;
-    default: break;
+  const bool floating = tensor::is_floating(type);
+  switch (gives(reduction)) {
+    case Gives::same: return type;
+    case Gives::wide: return floating ? type : ElementType::i64;
+    case Gives::real: return floating ? type : ElementType::f32;
+    case Gives::place: return ElementType::i64;
+    case Gives::truth: return ElementType::boolean;
+    case Gives::floats: break;
   }
-  if (tensor::is_floating(type)) return type;
-  switch (reduction) {
-    case Reduction::sum:
-    case Reduction::prod: return ElementType::i64;
-    case Reduction::logsumexp: return ElementType::f32;
-    default:
-      throw Error(errc::invalid_argument, std::string(name_of(reduction)) + " of " + std::string(dwell::name_of(type)) +
-                                              " has no type: give a result of floating point, or convert the elements");
-  }
+  if (floating) return type;
+  throw Error(errc::invalid_argument, std::string(name_of(reduction)) + " of " + std::string(dwell::name_of(type)) +
+                                          " has no type: give a result of floating point, or convert the elements");
 }
 
 Dims reduced_shape(const Dims& shape, const Dims& axes, bool keep) {
@@ -136,10 +141,8 @@ RowsPlan plan_of(Reduction reduction, ElementType from, ElementType to, double p
   using device::RowMap;
   using device::RowResult;
   using device::RowStatistic;
-  const bool floating = reduction == Reduction::mean || reduction == Reduction::var || reduction == Reduction::stddev ||
-                        reduction == Reduction::norm || reduction == Reduction::logsumexp;
-  const bool own =
-      reduction == Reduction::argmax || reduction == Reduction::argmin || reduction == Reduction::any || reduction == Reduction::all;
+  const bool floating = gives(reduction) == Gives::floats || gives(reduction) == Gives::real;
+  const bool own = gives(reduction) == Gives::place || gives(reduction) == Gives::truth;
   RowsPlan plan;
   plan.parameter = parameter;
   if (own) {

@@ -106,7 +106,7 @@ class CompiledProgramsTest : public DeviceTest {
       const TensorView to(reinterpret_cast<std::uint64_t>(results.back().data()), result->type(), x.shape());
       operations.emplace_back([to, expression = *result](Batch& batch) { batch.assign(to, expression); });
     };
-#define DWELL_ADD(name, operands) add(TensorOp::name, first_of({written, y, z}, operands));
+#define DWELL_ADD(name, operands, ...) add(TensorOp::name, first_of({written, y, z}, operands));
     DWELL_COMPUTED_OPS(DWELL_ADD)
 #undef DWELL_ADD
     ASSERT_GT(results.size(), kSanitized ? 2U : 18U);

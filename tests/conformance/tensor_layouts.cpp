@@ -163,7 +163,7 @@ class TensorLayoutsTest : public TensorTest {
       batch().assign(results.back().lying.view, *expression);
       batch().assign(results.back().expected.view, *applied(op, count, flat));
     };
-#define DWELL_ADD(name, count) add(#name, TensorOp::name, count);
+#define DWELL_ADD(name, count, ...) add(#name, TensorOp::name, count);
     DWELL_TENSOR_OPS(DWELL_ADD)
 #undef DWELL_ADD
     ASSERT_GT(results.size(), 18U);

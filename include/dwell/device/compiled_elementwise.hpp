@@ -48,7 +48,7 @@ struct CompiledWords {
   static DWELL_HOST_DEVICE bool is_long(Instruction in) {
     if (in.code() < Instruction::kFirstOp) return false;
     switch (static_cast<TensorOp>(in.code() - Instruction::kFirstOp)) {
-#define DWELL_CASE(name, operands) case TensorOp::name:
+#define DWELL_CASE(name, operands, ...) case TensorOp::name:
       DWELL_LIGHT_OPS(DWELL_CASE)
       DWELL_COMPARISONS(DWELL_CASE)
       DWELL_LOGICAL_OPS(DWELL_CASE)

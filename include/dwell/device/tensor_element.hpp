@@ -50,7 +50,7 @@ struct Operation;
 #define DWELL_OPERANDS_1 a
 #define DWELL_OPERANDS_2 a, b
 #define DWELL_OPERANDS_3 a, b, c
-#define DWELL_OPERATION(name, operands)                             \
+#define DWELL_OPERATION(name, operands, ...)                             \
   template <>                                                       \
   struct Operation<TensorOp::name> {                                \
     template <class C>                                              \
@@ -66,7 +66,7 @@ DWELL_COMPUTED_OPS(DWELL_OPERATION)
 #undef DWELL_OPERANDS_1
 
 // Calls `apply` with an operation on numbers of class C, and returns true; false when it is of another list.
-#define DWELL_CASE(name, operands) \
+#define DWELL_CASE(name, operands, ...) \
   case TensorOp::name: apply(Operation<TensorOp::name>()); return true;
 // Of these none calls a function, not even for rare numbers, as a division does.
 template <class Apply>

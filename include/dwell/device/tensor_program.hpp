@@ -81,7 +81,7 @@ DWELL_HOST_DEVICE Plain plain_of(Instruction in) {
   if (in.code() < Instruction::kFirstOp)
     return in.code() == static_cast<u32>(Step::load) || in.code() == static_cast<u32>(Step::store) ? Plain::light : Plain::no;
   switch (static_cast<TensorOp>(in.code() - Instruction::kFirstOp)) {
-#define DWELL_CASE(name, operands) case TensorOp::name:
+#define DWELL_CASE(name, operands, ...) case TensorOp::name:
     DWELL_LIGHT_OPS(DWELL_CASE)
     DWELL_COMPARISONS(DWELL_CASE)
     DWELL_LOGICAL_OPS(DWELL_CASE)

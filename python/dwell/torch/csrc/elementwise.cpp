@@ -29,6 +29,17 @@ struct Direct {
     return Call(kOp, kTypes, kGives, inputs...);
   }
 };
+// The type of the result of one that is said by its row.
+constexpr Gives gives(TensorOp op) {
+  switch (op) {
+#define DWELL_CASE(name, ...) case TensorOp::name:
+    DWELL_COMPARISONS(DWELL_CASE)
+    DWELL_LOGICAL_OPS(DWELL_CASE)
+#undef DWELL_CASE
+    return Gives::boolean;
+    default: return Gives::common;
+  }
+}
 // A formula of all arguments.
 template <Call::Formula kFormula, Types kTypes, RoundsNumbers kRounds = RoundsNumbers::never>
 struct Formed {
@@ -421,13 +432,15 @@ using namespace dwell::pytorch;  // NOLINT(google-build-using-namespace): of thi
 namespace aten = at::_ops;
 using dwell::TensorOp;
 
-// x -> y, in place, and with `out`.
-#define DWELL_ONE(name, types, ...) \
-  take_all<Direct<TensorOp::name, Types::types __VA_OPT__(, ) __VA_ARGS__>, aten::name, aten::name##_, aten::name##_out>(m)
+// What the rows of operations say (tensor_op.hpp): x -> y, in place, and with `out`.
+#define DWELL_TAKE_one(name, types) \
+  take_all<Direct<TensorOp::name, Types::types, gives(TensorOp::name)>, aten::name, aten::name##_, aten::name##_out>(m);
 // With two tensors, and with a number in the place of the second.
-#define DWELL_TWO(name, types, ...)                                                                                    \
-  take_all<Direct<TensorOp::name, Types::types __VA_OPT__(, ) __VA_ARGS__>, aten::name##_Tensor, aten::name##__Tensor, \
-           aten::name##_Tensor_out, aten::name##_Scalar, aten::name##__Scalar, aten::name##_Scalar_out>(m)
+#define DWELL_TAKE_two(name, types)                                                                                \
+  take_all<Direct<TensorOp::name, Types::types, gives(TensorOp::name)>, aten::name##_Tensor, aten::name##__Tensor, \
+           aten::name##_Tensor_out, aten::name##_Scalar, aten::name##__Scalar, aten::name##_Scalar_out>(m);
+#define DWELL_TAKE_own(name)
+#define DWELL_TAKE(name, operands, numpy, calls, ...) DWELL_TAKE_##calls(name __VA_OPT__(, ) __VA_ARGS__)
 
 #define DWELL_SHIFT(name, short_name)                                                                                       \
   take_all<Direct<TensorOp::name, Types::whole>, aten::bitwise_##name##_Tensor, aten::bitwise_##name##__Tensor,             \
@@ -436,45 +449,14 @@ using dwell::TensorOp;
            aten::__##short_name##___Scalar, aten::__i##short_name##___Tensor, aten::__i##short_name##___Scalar>(m)
 
 void dwell::pytorch::take_elementwise(torch::Library& m) {
-  DWELL_ONE(neg, numbers);
-  DWELL_ONE(abs, numbers);
-  DWELL_ONE(sign, numbers);
+  DWELL_TENSOR_OPS(DWELL_TAKE)
+
+  // Those whose rows say `own`, and others that PyTorch has.
   take_all<Direct<TensorOp::sign, Types::numbers>, aten::sgn, aten::sgn_, aten::sgn_out>(m);
   take_all<Relu, aten::relu, aten::relu_>(m);
-  DWELL_ONE(floor, numbers);
-  DWELL_ONE(ceil, numbers);
-  DWELL_ONE(round, numbers);
   take_all<RoundDecimals, aten::round_decimals, aten::round__decimals, aten::round_decimals_out>(m);
-  DWELL_ONE(trunc, numbers);
-  DWELL_ONE(frac, floats);
-  DWELL_ONE(reciprocal, to_floats);
-  DWELL_ONE(sqrt, to_floats);
-  DWELL_ONE(rsqrt, to_floats);
-  DWELL_ONE(exp, to_floats);
-  DWELL_ONE(exp2, to_floats);
-  DWELL_ONE(expm1, to_floats);
-  DWELL_ONE(log, to_floats);
-  DWELL_ONE(log2, to_floats);
-  DWELL_ONE(log10, to_floats);
-  DWELL_ONE(log1p, to_floats);
-  DWELL_ONE(sin, to_floats);
-  DWELL_ONE(cos, to_floats);
-  DWELL_ONE(tan, to_floats);
-  DWELL_ONE(asin, to_floats);
-  DWELL_ONE(acos, to_floats);
-  DWELL_ONE(atan, to_floats);
-  DWELL_ONE(sinh, to_floats);
-  DWELL_ONE(cosh, to_floats);
-  DWELL_ONE(tanh, to_floats);
-  DWELL_ONE(erf, to_floats);
-  DWELL_ONE(erfc, to_floats);
-  DWELL_ONE(sigmoid, to_floats);
-  DWELL_ONE(silu, floats);
-  DWELL_ONE(mish, floats);
   take_all<Hard<TensorOp::hardsigmoid>, aten::hardsigmoid, aten::hardsigmoid_, aten::hardsigmoid_out>(m);
   take_all<Hard<TensorOp::hardswish>, aten::hardswish, aten::hardswish_, aten::hardswish_out>(m);
-  DWELL_ONE(logical_not, all, Gives::boolean);
-  DWELL_ONE(bitwise_not, integers);
 
   take_all<Add, aten::add_Tensor, aten::add__Tensor, aten::add_out>(m);
   take_all<Sub, aten::sub_Tensor, aten::sub__Tensor, aten::sub_out>(m);
@@ -498,21 +480,7 @@ void dwell::pytorch::take_elementwise(torch::Library& m) {
   take_all<Direct<TensorOp::minimum, Types::numbers>, aten::minimum, aten::minimum_out>(m);
   take_all<Direct<TensorOp::fmax, Types::numbers>, aten::fmax, aten::fmax_out>(m);
   take_all<Direct<TensorOp::fmin, Types::numbers>, aten::fmin, aten::fmin_out>(m);
-  DWELL_ONE(atan2, to_floats);
-  DWELL_ONE(hypot, floats);
 
-  DWELL_TWO(eq, all, Gives::boolean);
-  DWELL_TWO(ne, all, Gives::boolean);
-  DWELL_TWO(lt, all, Gives::boolean);
-  DWELL_TWO(le, all, Gives::boolean);
-  DWELL_TWO(gt, all, Gives::boolean);
-  DWELL_TWO(ge, all, Gives::boolean);
-  DWELL_ONE(logical_and, all, Gives::boolean);
-  DWELL_ONE(logical_or, all, Gives::boolean);
-  DWELL_ONE(logical_xor, all, Gives::boolean);
-  DWELL_TWO(bitwise_and, integers);
-  DWELL_TWO(bitwise_or, integers);
-  DWELL_TWO(bitwise_xor, integers);
   DWELL_SHIFT(left_shift, lshift);
   DWELL_SHIFT(right_shift, rshift);
 
@@ -558,5 +526,7 @@ void dwell::pytorch::take_elementwise(torch::Library& m) {
   take_all<LogitBackward, aten::logit_backward, aten::logit_backward_grad_input>(m);
 }
 #undef DWELL_SHIFT
-#undef DWELL_TWO
-#undef DWELL_ONE
+#undef DWELL_TAKE
+#undef DWELL_TAKE_own
+#undef DWELL_TAKE_two
+#undef DWELL_TAKE_one
