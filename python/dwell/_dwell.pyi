@@ -1950,6 +1950,15 @@ class Array:
     def cosh(self) -> Array:
         """``cosh`` of each element, as PyTorch has it."""
 
+    def asinh(self) -> Array:
+        """``asinh`` of each element, as PyTorch has it."""
+
+    def acosh(self) -> Array:
+        """``acosh`` of each element, as PyTorch has it."""
+
+    def atanh(self) -> Array:
+        """``atanh`` of each element, as PyTorch has it."""
+
     def erfc(self) -> Array:
         """``erfc`` of each element, as PyTorch has it."""
 
@@ -2238,6 +2247,15 @@ def sinh(x: object) -> Array:
 
 def cosh(x: object) -> Array:
     """``cosh`` of each element, as PyTorch has it."""
+
+def asinh(x: object) -> Array:
+    """``asinh`` of each element, as PyTorch has it."""
+
+def acosh(x: object) -> Array:
+    """``acosh`` of each element, as PyTorch has it."""
+
+def atanh(x: object) -> Array:
+    """``atanh`` of each element, as PyTorch has it."""
 
 def erfc(x: object) -> Array:
     """``erfc`` of each element, as PyTorch has it."""

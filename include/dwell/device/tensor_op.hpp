@@ -88,6 +88,9 @@
   X(atan, 1, atan, one, to_floats)                       \
   X(sinh, 1, sinh, one, to_floats)                       \
   X(cosh, 1, cosh, one, to_floats)                       \
+  X(asinh, 1, asinh, one, to_floats)                     \
+  X(acosh, 1, acosh, one, to_floats)                     \
+  X(atanh, 1, atanh, one, to_floats)                     \
   X(erfc, 1, erfc, one, to_floats)                       \
   X(frac, 1, frac, one, floats)                          \
   X(logit, 1, logit, own)                                \
