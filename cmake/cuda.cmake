@@ -2,16 +2,20 @@
 #
 # Looked for in this order, and the first folder that has all three headers, of version 13 or newer, is taken:
 # DWELL_CUDA_PATH (variable, then environment), /usr/local/cuda, build/cuda-venv (which script/bootstrap makes).
-# Sets DWELL_CUDA_INCLUDE (empty: the CUDA backend is left out) and DWELL_CUDA_LIBRARY_HINT (where NVRTC and nvJitLink lie).
+# Sets DWELL_CUDA_INCLUDE (empty: the CUDA backend is left out) and DWELL_CUDA_LIBRARY_HINT (where NVRTC and nvJitLink lie). Where it is left
+# out, DWELL_CUDA_LEFT_OUT says why and DWELL_CUDA_REMEDY what to do: the library keeps both, for errors and `dwell doctor`.
 
 # Sources that include CUDA's headers, and so are left out without them.
 set(dwell_cuda_source_pattern "/src/(backend|jit)/cuda/")
 
 set(DWELL_CUDA_INCLUDE "")
 set(DWELL_CUDA_LIBRARY_HINT "")
+set(DWELL_CUDA_LEFT_OUT "")
+set(DWELL_CUDA_REMEDY "")
 
 function(dwell_find_cuda)
   set(minimum 13000)
+  set(seen "")
   file(GLOB venv "${PROJECT_SOURCE_DIR}/build/cuda-venv/lib/python3*/site-packages/nvidia/cu13")
   if(DWELL_CUDA_PATH)
     set(roots "${DWELL_CUDA_PATH}")
@@ -19,10 +23,14 @@ function(dwell_find_cuda)
     set(roots "$ENV{DWELL_CUDA_PATH}")
   else()
     set(roots /usr/local/cuda ${venv})
+    if(NOT venv)
+      set(seen "there is no build/cuda-venv")
+    endif()
   endif()
   foreach(root IN LISTS roots)
     foreach(header IN ITEMS cuda.h nvrtc.h nvJitLink.h)
       if(NOT EXISTS "${root}/include/${header}")
+        list(APPEND seen "${root}/include has no ${header}")
         set(root "")
         break()
       endif()
@@ -33,7 +41,7 @@ function(dwell_find_cuda)
     file(STRINGS "${root}/include/cuda.h" version REGEX "^#define CUDA_VERSION [0-9]+$")
     string(REGEX REPLACE "[^0-9]" "" version "${version}")
     if(version LESS minimum)
-      message(STATUS "dwell: ${root} has CUDA ${version}, ${minimum} or newer is needed")
+      list(APPEND seen "${root} has CUDA ${version}, ${minimum} or newer is needed")
       continue()
     endif()
     file(GLOB libraries "${root}/lib64/libnvrtc.so*" "${root}/lib/libnvrtc.so*" "${root}/targets/*/lib/libnvrtc.so*")
@@ -46,7 +54,9 @@ function(dwell_find_cuda)
     message(STATUS "dwell: CUDA headers ${version} in ${root}/include")
     return()
   endforeach()
-  message(STATUS "dwell: CUDA headers not found, the CUDA backend is left out")
+  list(JOIN seen ", " seen)
+  set(DWELL_CUDA_LEFT_OUT "CUDA's headers were not found when it was built (${seen})" PARENT_SCOPE)
+  set(DWELL_CUDA_REMEDY "run script/bootstrap, or set DWELL_CUDA_PATH to a CUDA toolkit, and build again" PARENT_SCOPE)
 endfunction()
 dwell_find_cuda()
 

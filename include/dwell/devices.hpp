@@ -22,4 +22,7 @@ struct DeviceSummary {
 // called from any thread.
 std::vector<DeviceSummary> devices();
 
+// Says in a sentence why this build has no CUDA backend, and how to get one; empty where it has one. May be called from any thread.
+std::string without_cuda();
+
 }  // namespace dwell

@@ -429,6 +429,11 @@ def devices() -> list[DeviceSummary]:
     The devices of this machine: the CPU first, then each CUDA device that the driver shows.
     """
 
+def without_cuda() -> str:
+    """
+    Why this build has no CUDA backend, and how to get one; empty where it has one.
+    """
+
 class Ticket:
     """
     The receipt of a task, or of a launch. ``await ticket`` waits in asyncio. It may be kept and dropped freely, also after

@@ -247,6 +247,7 @@ void bind_options(nb::module_& m) {
         return devices();
       },
       "The devices of this machine: the CPU first, then each CUDA device that the driver shows.");
+  m.def("without_cuda", &without_cuda, "Why this build has no CUDA backend, and how to get one; empty where it has one.");
 }
 
 }  // namespace dwell::python

@@ -1,7 +1,9 @@
 #include "runtime/devices.hpp"
 
 #include <charconv>
+#include <filesystem>
 #include <string>
+#include <system_error>
 
 #include <dwell/devices.hpp>
 #include <dwell/error.hpp>
@@ -39,8 +41,15 @@ OpenedDevice open_cuda_device([[maybe_unused]] const Options& options, [[maybe_u
   static_cast<void>(compiler->identity());  // opens NVRTC and nvJitLink, or says what is missing
   return {std::move(backend), std::make_unique<jit::CachingCompiler>(std::move(compiler), settings.cache)};
 #else
-  throw Error(errc::device_unavailable,
-              "this dwell was built without CUDA's headers and has no CUDA backend: run script/bootstrap and build again");
+  throw Error(errc::device_unavailable, without_cuda());
+#endif
+}
+
+// Says that a GPU stays unused only because of how dwell was built.
+void warn_of_unused_gpu([[maybe_unused]] const Options& options) {
+#if !DWELL_WITH_CUDA
+  std::error_code ignored;
+  if (options.warn && std::filesystem::exists("/dev/nvidiactl", ignored)) options.warn("the CPU is used: " + without_cuda());
 #endif
 }
 
@@ -54,6 +63,7 @@ OpenedDevice open_device(const Options& options) {
       return open_cuda_device(options, 0);
     } catch (const Error& error) {
       if (error.kind() != errc::device_unavailable && error.kind() != errc::compiler_unavailable) throw;
+      warn_of_unused_gpu(options);
       return open_cpu_device(options);
     }
   }
@@ -82,6 +92,12 @@ std::vector<DeviceSummary> devices() {
   }
 #endif
   return all;
+}
+
+std::string without_cuda() {
+  const auto [why, remedy] = runtime::cuda_left_out();
+  if (why.empty()) return "";
+  return "this dwell has no CUDA backend: " + std::string(why) + "; " + std::string(remedy);
 }
 
 }  // namespace dwell

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 
 #include <dwell/options.hpp>
 
@@ -17,5 +18,14 @@ struct OpenedDevice {
 
 // Opens Options::device. Throws errc::device_unavailable, errc::compiler_unavailable, errc::invalid_argument.
 OpenedDevice open_device(const Options& options);
+
+// What a build lacks.
+struct LeftOut {
+  std::string_view why;     // "CUDA's headers were not found when it was built (...)"; empty when nothing was left out
+  std::string_view remedy;  // "run script/bootstrap, ..."
+};
+
+// The CUDA backend. CMake generates the definition.
+LeftOut cuda_left_out();
 
 }  // namespace dwell::runtime

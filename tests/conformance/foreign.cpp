@@ -165,5 +165,16 @@ TEST_P(ForeignTest, TheDeviceIsAmongThoseOfTheMachine) {
 
 TEST(Devices, AreListedWithoutADriver) { EXPECT_NO_THROW(EXPECT_EQ(dwell::devices().front().device, "cpu")); }
 
+TEST(Devices, ABuildWithoutCudaSaysWhyAndWhatToDo) {
+#if DWELL_WITH_CUDA
+  EXPECT_EQ(dwell::without_cuda(), "");
+#else
+  EXPECT_THAT(dwell::without_cuda(), AllOf(HasSubstr("headers were not found when it was built ("), HasSubstr("DWELL_CUDA_PATH")));
+  Options options;
+  options.device = "cuda:0";
+  DWELL_EXPECT_ERROR(Runtime{options}, errc::device_unavailable, dwell::without_cuda());
+#endif
+}
+
 }  // namespace
 }  // namespace dwell::test

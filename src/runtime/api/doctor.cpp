@@ -1,5 +1,6 @@
 #include <dwell/doctor.hpp>
 
+#include <cctype>
 #include <chrono>
 #include <cstdio>
 #include <span>
@@ -11,6 +12,7 @@
 
 #include "jit/cache/file_cache.hpp"
 #include "jit/host/host_compiler.hpp"
+#include "runtime/devices.hpp"
 #if DWELL_WITH_CUDA
 #include "backend/cuda/cuda_devices.hpp"
 #include "jit/cuda/nvjitlink.hpp"
@@ -126,8 +128,10 @@ void examine_cuda(std::vector<Finding>& findings) {
 #else
 
 void examine_cuda(std::vector<Finding>& findings) {
-  findings.push_back({"CUDA backend", "missing", "this dwell was built without CUDA's headers",
-                      "Run script/bootstrap, or set DWELL_CUDA_PATH to a toolkit, and build again"});
+  const auto [why, remedy] = runtime::cuda_left_out();
+  Finding finding{"CUDA backend", "missing", "this build has none: " + std::string(why), std::string(remedy)};
+  if (!finding.advice.empty()) finding.advice[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(finding.advice[0])));
+  findings.push_back(std::move(finding));
 }
 
 #endif
