@@ -1,4 +1,4 @@
-# What lets an extension run with an older glibc than that it is linked with.
+# What lets an extension and the tool run with an older glibc than that they are linked with.
 
 include(CheckCXXSourceCompiles)
 check_cxx_source_compiles(
@@ -10,8 +10,13 @@ check_cxx_source_compiles(
 function(dwell_link_for_glibc_2_28 target)
   target_link_options(${target} PRIVATE -static-libstdc++)
   if(DWELL_HAS_NEWER_GLIBC)
-    target_sources(${target} PRIVATE "${PROJECT_SOURCE_DIR}/portable/glibc_2_28.cpp")
-    set_source_files_properties("${PROJECT_SOURCE_DIR}/portable/glibc_2_28.cpp" PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    set(sources "${PROJECT_SOURCE_DIR}/portable/glibc_2_28.cpp")
+    get_target_property(type ${target} TYPE)
+    if(type STREQUAL "EXECUTABLE")
+      list(APPEND sources "${PROJECT_SOURCE_DIR}/portable/start_2_28.cpp")
+    endif()
+    target_sources(${target} PRIVATE ${sources})
+    set_source_files_properties(${sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
     target_link_libraries(${target} PRIVATE -Wl,--push-state,--no-as-needed -l:libpthread.so.0 -l:libdl.so.2 -Wl,--pop-state)
   endif()
 endfunction()

@@ -122,7 +122,11 @@ endif()
 dwell_test(unit SOURCES ${unit_sources} LIBRARIES nlohmann_json::nlohmann_json TIMEOUT 120 PROCESSORS 1 TOGETHER ${cuda_suites})
 
 if(TARGET dwell_tool)
-  file(GLOB_RECURSE tool_test_sources CONFIGURE_DEPENDS tools/*.test.cpp bench/*.test.cpp)
+  file(GLOB_RECURSE tool_test_sources CONFIGURE_DEPENDS tools/*.test.cpp)
+  if(TARGET dwell_bench)
+    file(GLOB_RECURSE bench_test_sources CONFIGURE_DEPENDS bench/*.test.cpp)
+    list(APPEND tool_test_sources ${bench_test_sources})
+  endif()
   dwell_test(tool SOURCES ${tool_test_sources} LIBRARIES dwell_tool TIMEOUT 120 PROCESSORS 1)
   if(TARGET tool AND TARGET dwell_cli)
     target_compile_definitions(tool PRIVATE DWELL_TOOL="$<TARGET_FILE:dwell_cli>")
@@ -137,7 +141,7 @@ endif()
 
 # Sanitizers define the same functions.
 if(DWELL_HAS_NEWER_GLIBC AND NOT DWELL_SANITIZE)
-  dwell_test(portable SOURCES portable/glibc_2_28.test.cpp portable/glibc_2_28.cpp TIMEOUT 120 PROCESSORS 1)
+  dwell_test(portable SOURCES portable/glibc_2_28.test.cpp portable/glibc_2_28.cpp portable/start_2_28.cpp TIMEOUT 120 PROCESSORS 1)
 endif()
 
 file(GLOB conformance_sources CONFIGURE_DEPENDS tests/conformance/*.cpp)

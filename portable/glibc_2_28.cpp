@@ -1,13 +1,15 @@
-// Lets an extension that is linked with a newer glibc run with glibc 2.28: what has another version there, or is missing there, is
-// defined here, hidden, for all that is linked into the extension. x86-64 only. script/wheel names what is newer all the same.
+// Lets an extension or the tool, linked with a newer glibc, run with glibc 2.28: what has another version there, or is missing there, is
+// defined here, hidden, for all that is linked into it. x86-64 only. script/wheel names what is newer all the same.
 
 #include "glibc_2_28.hpp"
 
 #include <dlfcn.h>
+#include <sys/random.h>
 #include <sys/single_threaded.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <cstdint>
 #include <ctime>
 
 // ---- Other versions ------------------------------------------------------------------------------------------------------------
@@ -22,10 +24,17 @@
 DWELL_OF_VERSION(__pthread_key_create, "GLIBC_2.2.5");
 DWELL_OF_VERSION(pthread_create, "GLIBC_2.2.5");
 DWELL_OF_VERSION(pthread_detach, "GLIBC_2.2.5");
+DWELL_OF_VERSION(pthread_getspecific, "GLIBC_2.2.5");
 DWELL_OF_VERSION(pthread_join, "GLIBC_2.2.5");
+DWELL_OF_VERSION(pthread_key_create, "GLIBC_2.2.5");
+DWELL_OF_VERSION(pthread_key_delete, "GLIBC_2.2.5");
 DWELL_OF_VERSION(pthread_mutex_trylock, "GLIBC_2.2.5");
 DWELL_OF_VERSION(pthread_once, "GLIBC_2.2.5");
+DWELL_OF_VERSION(pthread_rwlock_rdlock, "GLIBC_2.2.5");
+DWELL_OF_VERSION(pthread_rwlock_unlock, "GLIBC_2.2.5");
+DWELL_OF_VERSION(pthread_rwlock_wrlock, "GLIBC_2.2.5");
 DWELL_OF_VERSION(pthread_setname_np, "GLIBC_2.12");
+DWELL_OF_VERSION(pthread_setspecific, "GLIBC_2.2.5");
 DWELL_OF_VERSION(pthread_sigmask, "GLIBC_2.2.5");
 DWELL_OF_VERSION(dladdr, "GLIBC_2.2.5");
 DWELL_OF_VERSION(dlclose, "GLIBC_2.2.5");
@@ -34,7 +43,11 @@ DWELL_OF_VERSION(dlinfo, "GLIBC_2.3.3");
 DWELL_OF_VERSION(dlopen, "GLIBC_2.2.5");
 DWELL_OF_VERSION(dlsym, "GLIBC_2.2.5");
 
+// glibc 2.29 has one that calls no matherr.
+DWELL_OF_VERSION(pow, "GLIBC_2.2.5");
+
 // What headers of glibc 2.38 make of strtol and its like: they read binary numbers too, which nobody here does.
+DWELL_FORWARD(__isoc23_sscanf, __isoc99_sscanf, "GLIBC_2.7");
 DWELL_FORWARD(__isoc23_strtol, strtol, "GLIBC_2.2.5");
 DWELL_FORWARD(__isoc23_strtoll, strtoll, "GLIBC_2.2.5");
 DWELL_FORWARD(__isoc23_strtoul, strtoul, "GLIBC_2.2.5");
@@ -61,6 +74,13 @@ int __fxstatat(int layout, int folder, const char* path, struct stat* result, in
 }
 
 [[gnu::visibility("hidden")]] pid_t gettid() noexcept { return static_cast<pid_t>(syscall(SYS_gettid)); }
+
+// std::random_device of g++ 12 and newer asks it.
+[[gnu::visibility("hidden")]] std::uint32_t arc4random() noexcept {
+  std::uint32_t number = 0;
+  while (getrandom(&number, sizeof(number), 0) != sizeof(number)) {}
+  return number;
+}
 
 // Nobody tells it when a thread comes, so it says what is always safe.
 [[gnu::visibility("hidden")]] char __libc_single_threaded = 0;

@@ -9,10 +9,14 @@
 #include <unistd.h>
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
+#include <set>
 #include <thread>
 
 extern "C" {
+std::uint32_t arc4random() noexcept;
+int __isoc23_sscanf(const char*, const char*, ...);
 long __isoc23_strtol(const char*, char**, int);
 long long __isoc23_strtoll(const char*, char**, int);
 unsigned long __isoc23_strtoul(const char*, char**, int);
@@ -123,10 +127,18 @@ TEST(GlibcTest, FormerVersionsAreThoseOfGlibc) {
   EXPECT_EQ(pthread_setname_np(pthread_self(), "glibc"), 0);
 }
 
+TEST(GlibcTest, RandomNumbersDiffer) {
+  const std::set<std::uint32_t> numbers{arc4random(), arc4random(), arc4random(), arc4random()};
+  EXPECT_GT(numbers.size(), 1U);
+}
+
 TEST(GlibcTest, NumbersAreRead) {
   char* end = nullptr;
   EXPECT_EQ(__isoc23_strtol("-12x", &end, 10), -12);
   EXPECT_EQ(*end, 'x');
+  int number = 0;
+  EXPECT_EQ(__isoc23_sscanf("64 KiB", "%d", &number), 1);
+  EXPECT_EQ(number, 64);
   EXPECT_EQ(__isoc23_strtoll("-9000000000", nullptr, 0), -9'000'000'000);
   EXPECT_EQ(__isoc23_strtoul("0x10", nullptr, 0), 16U);
   EXPECT_EQ(__isoc23_strtoull("18446744073709551615", nullptr, 10), 18'446'744'073'709'551'615U);

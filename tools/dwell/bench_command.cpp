@@ -3,17 +3,14 @@
 #include <algorithm>
 #include <iostream>
 
-#if __has_include("bench/bench.hpp")
+#if DWELL_WITH_BENCHMARKS
 #include "bench/bench.hpp"
 #include "bench/benchmarks.hpp"
-#define DWELL_HAS_BENCH 1
-#else
-#define DWELL_HAS_BENCH 0
 #endif
 
 namespace dwell::tool {
 
-#if DWELL_HAS_BENCH
+#if DWELL_WITH_BENCHMARKS
 
 std::vector<std::string> bench_names() {
   std::vector<std::string> names;
@@ -44,7 +41,10 @@ Exit bench_command(const BenchOptions& options) {
 
 std::vector<std::string> bench_names() { return {}; }
 
-Exit bench_command(const BenchOptions&) { throw Failure(Exit::mistake, "dwell: error: this dwell was built without its benchmarks"); }
+Exit bench_command(const BenchOptions&) {
+  throw Failure(Exit::mistake,
+                "dwell: error: this dwell was built without its benchmarks, as `pip install` does: script/bench builds and runs them");
+}
 
 #endif
 

@@ -21,7 +21,7 @@ using Json = nlohmann::ordered_json;
 using Time = std::chrono::system_clock::time_point;
 
 // "2026-05-01T12:00:00Z"
-std::string text_of(Time time) {
+std::string time_text(Time time) {
   const std::time_t seconds = std::chrono::system_clock::to_time_t(time);
   std::tm parts{};
   gmtime_r(&seconds, &parts);
@@ -44,15 +44,15 @@ Exit stats(const Cache& cache, bool json, std::ostream& out) {
   if (json) {
     Json report{{"path", cache.directory().string()}, {"entries", entries.size()}, {"bytes", bytes}, {"max_bytes", cache.max_bytes()}};
     if (!entries.empty()) {
-      report["least_recent_use"] = text_of(entries.front().last_use);
-      report["most_recent_use"] = text_of(entries.back().last_use);
+      report["least_recent_use"] = time_text(entries.front().last_use);
+      report["most_recent_use"] = time_text(entries.back().last_use);
     }
     print(out, report);
     return Exit::success;
   }
   out << "path     " << cache.directory().string() << "\nentries  " << text_of_count(entries.size()) << "\nbytes    "
       << text_of_count(bytes) << (cache.max_bytes() == 0 ? ", without a limit" : " of " + text_of_count(cache.max_bytes())) << '\n';
-  if (!entries.empty()) out << "used     " << text_of(entries.front().last_use) << " to " << text_of(entries.back().last_use) << '\n';
+  if (!entries.empty()) out << "used     " << time_text(entries.front().last_use) << " to " << time_text(entries.back().last_use) << '\n';
   return Exit::success;
 }
 
@@ -62,7 +62,7 @@ Exit list(const Cache& cache, bool json, std::ostream& out) {
     Json rows = Json::array();
     for (const CacheEntry& entry : entries) {
       rows.push_back(
-          {{"key", entry.key}, {"description", entry.description}, {"bytes", entry.bytes}, {"last_use", text_of(entry.last_use)}});
+          {{"key", entry.key}, {"description", entry.description}, {"bytes", entry.bytes}, {"last_use", time_text(entry.last_use)}});
     }
     print(out, Json{{"path", cache.directory().string()}, {"entries", rows}});
     return Exit::success;
@@ -70,7 +70,7 @@ Exit list(const Cache& cache, bool json, std::ostream& out) {
   Table table({"key", "bytes", "last use", "what"}, {false, true, false, false});
   for (const CacheEntry& entry : entries) {
     const std::string what = entry.description.empty() ? "?" : printable(entry.description);
-    table.add({entry.key.substr(0, 12), text_of_count(entry.bytes), text_of(entry.last_use), what});
+    table.add({entry.key.substr(0, 12), text_of_count(entry.bytes), time_text(entry.last_use), what});
   }
   table.print(out);
   return Exit::success;

@@ -4,6 +4,7 @@
 #include <sstream>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <dwell/error.hpp>
@@ -98,10 +99,11 @@ Exit run(int count, char** words, std::ostream& binary) {
       "Write a timeline of the tasks to this file: for chrome://tracing when it ends in .json, else for https://ui.perfetto.dev");
   job->footer(kJobHelp);
 
-  CLI::App* const bench = app.add_subcommand("bench", "Run benchmarks");
+  const std::vector<std::string> bench_names = dwell::tool::bench_names();
+  CLI::App* const bench = app.add_subcommand("bench", bench_names.empty() ? "Run benchmarks (this build has none)" : "Run benchmarks");
   dwell::tool::BenchOptions bench_options;
   std::string bench_help = "Which; all when none is named:";
-  for (const std::string& name : dwell::tool::bench_names()) bench_help += ' ' + name;
+  for (const std::string& name : bench_names) bench_help += ' ' + name;
   bench->add_option("NAME", bench_options.names, bench_help);
   bench->add_flag("--list", bench_options.list, "Print the names, and the seconds that each may take on a GPU");
   bench->add_option("--device", bench_options.device, kDeviceHelp)->capture_default_str();

@@ -19,7 +19,7 @@ void add_row(Table& table, const std::string& indent, const ImageFunction& funct
              text_of_count(function.shared_bytes), text_of_count(function.constant_bytes), text_of_count(function.barriers), workers});
 }
 
-Json json_of(const ImageFunction& function) {
+Json function_json(const ImageFunction& function) {
   return {{"name", function.name},
           {"symbol", function.symbol},
           {"registers", function.registers},
@@ -58,14 +58,14 @@ void print_text(std::ostream& out, const ImageReport& report) {
 void print_json(std::ostream& out, const ImageReport& report) {
   Json kernels = Json::array();
   for (const ImageReport::Kernel& kernel : report.kernels) {
-    Json one = json_of(kernel.function);
+    Json one = function_json(kernel.function);
     one["threads"] = kernel.threads;
     one["workers"] = kernel.workers ? Json(*kernel.workers) : Json();
     one["bottleneck"] = kernel.bottleneck;
     kernels.push_back(std::move(one));
   }
   Json operators = Json::array();
-  for (const ImageFunction& function : report.operators) operators.push_back(json_of(function));
+  for (const ImageFunction& function : report.operators) operators.push_back(function_json(function));
   out << json_text({{"version", DWELL_VERSION},
                     {"target", report.target},
                     {"scratch_bytes", report.scratch_bytes},
