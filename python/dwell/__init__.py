@@ -49,6 +49,7 @@ from ._arrays import (
     zeros,
     zeros_like,
 )
+from ._build_info import BuildInfo, build_info
 from ._dwell import (
     Array,
     Batch,
@@ -114,6 +115,7 @@ __all__ = [
     "Batch",
     "BatchStats",
     "Buffer",
+    "BuildInfo",
     "Cancelled",
     "Closed",
     "CompileError",
@@ -166,6 +168,7 @@ __all__ = [
     "array",
     "asarray",
     "broadcast_arrays",
+    "build_info",
     "clip",
     "default_runtime",
     "devices",

@@ -90,9 +90,13 @@ def test_the_wheel_needs_nothing_else(installed, tmp_path):
     assert succeed(installed, "-c", PROGRAM, XDG_CACHE_HOME=str(tmp_path)).strip() == dwell.__version__
 
 
-def test_the_tool_that_is_not_in_the_wheel(installed, tmp_path):
-    done = run(installed, "-m", "dwell", "doctor", PATH=str(tmp_path))
-    assert done.returncode == 2 and "script/wheel --tool" in done.stderr
+def test_the_wheel_has_the_tool(installed, tmp_path):
+    if not (BUILD / "dwell").exists():
+        pytest.skip("the tool was not built")
+    for command in ([installed.parent / "dwell"], [installed, "-m", "dwell"]):
+        assert succeed(*command, "--version", PATH=str(tmp_path)) == f"dwell {dwell.__version__}\n"
+    assert "ran a task" in succeed(installed.parent / "dwell", "doctor", XDG_CACHE_HOME=str(tmp_path))
+    assert succeed(installed, "-c", "import dwell; print(dwell.build_info().tool)") == "True\n"
 
 
 def test_pytorch_finds_the_backend_by_its_name(installed, tmp_path):
@@ -110,15 +114,18 @@ assert "dwell.torch" in sys.modules and dwell.__file__.startswith(sys.prefix)
 
 
 def test_pip_install_from_the_source_tree(tmp_path):
-    """In an environment of pip's own, which has what pyproject.toml says; with the tool, where that is built."""
-    tool = (BUILD / "dwell").exists()
+    """In an environment of pip's own, which has what pyproject.toml says; without the tool, as a library that it needs is not found."""
     python = empty_environment(tmp_path / "environment")
     requirements = re.search(r"requires = \[(.*)\]", (ROOT / "pyproject.toml").read_text())[1].replace('"', "").split(", ")
     if run(python, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", tmp_path / "requirements", *requirements).returncode != 0:
         pytest.skip("no index has what the build needs")
-    settings = [f"build-dir={tmp_path / 'build'}", f"cmake.define.DWELL_PREBUILT={BUILD}", f"cmake.define.DWELL_BUILD_TOOL={tool}"]
+    missing = "cmake.define.CMAKE_DISABLE_FIND_PACKAGE_CLI11=ON"
+    settings = [f"build-dir={tmp_path / 'build'}", f"cmake.define.DWELL_PREBUILT={BUILD}", missing]
     options = [f"--config-settings={setting}" for setting in settings]
     succeed(python, "-m", "pip", "install", "--quiet", *options, ROOT)
     assert succeed(python, "-c", "import dwell; print(dwell.devices()[-1].device)") == "cpu\n"
-    if tool:
-        assert "ran a task" in succeed(python, "-m", "dwell", "doctor")
+    why = "CLI11 not found when it was built; apt install libcli11-dev, or script/bootstrap, and build again"
+    assert succeed(python, "-c", "import dwell; print(dwell.build_info().left_out['tool'])") == f"{why}\n"
+    for command in ([python.parent / "dwell"], [python, "-m", "dwell"]):
+        done = run(*command, "doctor", PATH=str(python.parent))
+        assert (done.returncode, done.stderr) == (2, f"dwell: the command line tool is neither in this package nor on PATH: {why}\n")

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 
+import dwell
 import numpy as np
 import pytest
 from conftest import run_python
@@ -263,6 +264,31 @@ def test_the_command_line(tmp_path):
     found = tool("run", "job.toml", PATH=f"{tmp_path}:{os.environ['PATH']}")
     if missing.returncode == 2:
         assert (found.stdout, found.returncode) == ("tool run job.toml\n", 3)
+
+
+def test_the_command_does_not_find_itself(tmp_path):
+    """Entry points of other environments come before the tool on PATH."""
+    script, fake = tmp_path / "first" / "dwell", tmp_path / "second" / "dwell"
+    for file, text in (
+        (script, f"#!{sys.executable}\nfrom dwell._tool import main\nmain()\n"),
+        (fake, "#!/bin/sh\necho tool\n"),
+    ):
+        file.parent.mkdir()
+        file.write_text(text)
+        file.chmod(0o755)
+    program = "import dwell._tool as tool; tool.BIN = '/none'; print(tool.find())"
+    for path, found in ((f"{script.parent}:{fake.parent}", str(fake)), (str(script.parent), "None")):
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env={**os.environ, "PATH": path})
+        assert (done.stdout, done.stderr) == (f"{found}\n", "")
+
+
+def test_build_info():
+    info = dwell.build_info()
+    assert (info.version, info.cuda, info.tool) == (dwell.__version__, "cuda" not in info.left_out, "tool" not in info.left_out)
+    if not info.cuda:
+        with pytest.raises(dwell.DeviceUnavailable, match="headers were not found when it was built") as caught:
+            dwell.Runtime("cuda:0")
+        assert caught.value.message == info.left_out["cuda"]
 
 
 # How Python code is called by a runtime: the runtime is opened with ``call`` where a line or a warning comes.
