@@ -126,6 +126,20 @@ TEST_F(CudaCompilerTest, AParameterMistakeIsReportedOnce) {
   }
 }
 
+TEST_F(CudaCompilerTest, AWrongParameterIsSaidInOneLine) {
+  const auto message = [](const std::string& parameters) {
+    const Unit unit = unit_of("a", "struct Owner { ~Owner() {} };\nDWELL_OPERATOR(a)(" + parameters + ") {}\n", "a_1");
+    return error_of([&] { compiler().compile(unit); }).message();
+  };
+  EXPECT_EQ(message("int n"), "operator a does not compile: its first parameter must be dwell::Group, it is int");
+  EXPECT_EQ(message(""), "operator a does not compile: its first parameter must be dwell::Group, it has none");
+  EXPECT_EQ(message("dwell::Group g, float& x"),
+            "operator a does not compile: 'float& x' is a reference: take a value, or a dwell::Span to write to");
+  EXPECT_THAT(message("dwell::Group g, Owner x"),
+              testing::AllOf(testing::StartsWith("operator a does not compile: 'Owner x': operator arguments are copied as bytes"),
+                             Not(HasSubstr("\n"))));
+}
+
 TEST_F(CudaCompilerTest, UndefinedFunctionsAreNamed) {
   Unit unit = axpy_unit("axpy_1");
   unit.name = unit.exports[0].expression = "axpi";

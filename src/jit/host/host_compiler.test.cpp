@@ -146,6 +146,20 @@ TEST(HostCompiler, MissingOperatorsAreNamed) {
   DWELL_EXPECT_ERROR_FIELDS(compiler().compile(unit), errc::operator_not_found, "operator", "axpi");
 }
 
+TEST(HostCompiler, AWrongParameterIsSaidInOneLine) {
+  const auto message = [](const std::string& parameters) {
+    const Unit unit = unit_of("a", "#include <vector>\nDWELL_OPERATOR(a)(" + parameters + ") {}\n", "a_1");
+    return error_of([&] { compiler().compile(unit); }).message();
+  };
+  EXPECT_EQ(message("int n"), "operator a does not compile: its first parameter must be dwell::Group, it is int");
+  EXPECT_EQ(message(""), "operator a does not compile: its first parameter must be dwell::Group, it has none");
+  EXPECT_EQ(message("dwell::Group g, float& x"),
+            "operator a does not compile: 'float& x' is a reference: take a value, or a dwell::Span to write to");
+  EXPECT_THAT(message("dwell::Group g, std::vector<float> x"),
+              testing::AllOf(testing::StartsWith("operator a does not compile: 'std::vector<float> x': operator arguments are copied"),
+                             Not(HasSubstr("\n"))));
+}
+
 TEST(HostCompiler, UndefinedFunctionsAreNamed) {
   if (compiler().identity().find("-fsanitize") != std::string::npos)
     GTEST_SKIP() << "with sanitizers, objects may have undefined functions";

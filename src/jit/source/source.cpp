@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "jit/source/identifier.hpp"
+#include "jit/source/parameters.hpp"
 
 namespace dwell::jit {
 
@@ -165,24 +166,6 @@ void check_expression(const Unit& unit, const std::string& expression) {
   if (depth != 0) refuse("its parentheses do not match");
 }
 
-// `text` without its comments and directives.
-std::string declarations_in(std::string_view text) {
-  std::string rest;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::string_view two = text.substr(at, 2);
-    const std::size_t last = rest.find_last_not_of(" \t");
-    const bool line_start = last == std::string::npos || rest[last] == '\n';
-    if (two == "/*") {
-      at = std::min(text.find("*/", at + 2), text.size() - 2) + 2;
-    } else if (two == "//" || (text[at] == '#' && line_start)) {
-      at = std::min(text.find('\n', at), text.size());
-    } else {
-      rest += text[at++];
-    }
-  }
-  return rest;
-}
-
 // Whether the text defines the operator as a template: the declaration that the macro ends begins with that word.
 bool is_template(const Unit& unit) {
   const std::string text = declarations_in(unit.text);
@@ -292,6 +275,10 @@ Error compile_error(const Unit& unit, std::string_view log) {
     const std::string others = operators_in(unit.text);
     message += others.empty() ? "" : "; it defines " + others;
     return Error(errc::operator_not_found, message, {"operator", unit.name});
+  }
+  if (!user_error) {
+    if (const auto why = wrong_parameter(unit.text, unit.name, log))
+      return Error(errc::compile_failed, "operator " + unit.name + " does not compile: " + *why, {"operator", unit.name});
   }
   std::string message = "operator " + unit.name + " does not compile:\n" + readable_log(unit, log);
   if (const int line = late_include(unit.text); line != 0) {
