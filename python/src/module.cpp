@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "bind.hpp"
+#include "calls.hpp"
 #include "errors.hpp"
 #include "log.hpp"
 
@@ -27,5 +28,6 @@ NB_MODULE(_dwell, m) {
   python::bind_inspection(m);
   python::bind_runtime(m);
   python::bind_array(m);
+  python::explain_calls(m);
   nanobind::module_::import_("atexit").attr("register")(nanobind::cpp_function(&python::close_all));
 }
