@@ -36,6 +36,14 @@ bool fits(const Parameter& declared, const std::optional<ElementType>& type, std
   return declared.element == Kind::unsigned_integer && (*type == ElementType::f16 || *type == ElementType::bf16);
 }
 
+// What does fit a span or a pointer.
+std::string fitting(const Parameter& declared) {
+  if (const std::optional<ElementType> type = element_type_of(declared)) return "an array of " + numpy_name(*type) + " fits";
+  const std::string bytes = std::to_string(declared.bytes);
+  return "a dwell.Buffer or an array of uint8 with " + bytes + " bytes for each element fits, or an array whose structured dtype has " +
+         bytes + " bytes";
+}
+
 }  // namespace
 
 Kept*& captured() {
@@ -135,7 +143,8 @@ void Packer::add_array(Packed& to, std::size_t index, const Parameter& type, nb:
     require_epoch(ours->epoch, "the buffer");
     if (!fits(type, ours->type, bytes_of(ours->type), ours->bytes()))
       throw Error(errc::signature_mismatch,
-                  where(index) + " is " + dwell::text_of(type) + ": a dwell.Buffer of " + numpy_name(ours->type) + " does not fit",
+                  where(index) + " is " + dwell::text_of(type) + ": a dwell.Buffer of " + numpy_name(ours->type) + ", size " +
+                      std::to_string(ours->count) + ", does not fit; " + fitting(type),
                   {kind_, name_, index + 1, 0});
     to.arguments.add(given, ours->slice());
     to.kept.push_back(ours->memory);
@@ -145,7 +154,8 @@ void Packer::add_array(Packed& to, std::size_t index, const Parameter& type, nb:
     const Foreign& array = known.array;
     const bool writes = type.kind == Kind::span || type.kind == Kind::pointer;
     if (!fits(type, array.type, array.itemsize, array.bytes()))
-      throw Error(errc::signature_mismatch, where(index) + " is " + dwell::text_of(type) + ": " + array.text() + ", does not fit",
+      throw Error(errc::signature_mismatch,
+                  where(index) + " is " + dwell::text_of(type) + ": " + array.text() + ", does not fit; " + fitting(type),
                   {kind_, name_, index + 1, 0});
     if (writes && array.readonly)
       throw Error(errc::invalid_argument,
@@ -166,11 +176,7 @@ void Packer::add_array(Packed& to, std::size_t index, const Parameter& type, nb:
                 {kind_, name_, index + 1, 0});
   };
   if (const std::string why = out_of_reach(*array, *runtime_); !why.empty()) refuse(errc::invalid_argument, why);
-  if (!fits(type, array->type, array->itemsize, array->bytes())) {
-    const std::optional<ElementType> wanted = element_type_of(type);
-    refuse(errc::signature_mismatch,
-           wanted ? "an array of " + numpy_name(*wanted) + " fits" : "elements of " + std::to_string(type.bytes) + " bytes fit");
-  }
+  if (!fits(type, array->type, array->itemsize, array->bytes())) refuse(errc::signature_mismatch, fitting(type));
   if (const std::string why = unusable(*array, *runtime_); !why.empty()) refuse(errc::invalid_argument, why);
   auto memory = wrap(runtime_, *array, where(index));
   known_.push_back({argument.ptr(), std::move(memory), *std::move(array)});

@@ -178,6 +178,35 @@ def test_arrays_that_do_not_fit_are_named(rt, ops, cpu, given, error, words):
         ops.axpy(1.0, given, rt.allocate(3))
 
 
+def test_what_fits_a_span_is_said(rt, ops, cpu):
+    pairs = rt.define(
+        "pairs",
+        """
+struct Pair { double value; dwell::u32 place; };
+DWELL_OPERATOR(pairs)(dwell::Group g, dwell::Span<Pair> x) { if (g.rank() == 0) x[0].value += x[0].place; }""",
+    )
+    words = (
+        "argument 1 of operator 'pairs' is Span<struct of 16 bytes>: .* does not fit; a dwell.Buffer or an array of uint8 with 16 bytes "
+        "for each element fits, or an array whose structured dtype has 16 bytes"
+    )
+    for given in (rt.allocate(4), rt.allocate(17, "uint8"), np.zeros(4, "f4"), np.zeros(15, "u1"), np.zeros(2, [("value", "f4")])):
+        with pytest.raises(dwell.SignatureMismatch, match=words):
+            pairs(given)
+    structured = np.array([(1.5, 2)], np.dtype([("value", "f8"), ("place", "u4")], align=True))
+    pairs(structured).wait()
+    assert structured["value"].tolist() == [3.5]
+    raw = rt.array(structured.view("u1"))
+    pairs(raw).wait()
+    assert raw.read().view(structured.dtype)["value"].tolist() == [5.5]
+    x = rt.allocate(4)
+    with pytest.raises(dwell.SignatureMismatch, match=r"a dwell.Buffer of float64, size 4, does not fit; an array of float32 fits"):
+        ops.axpy(1.0, rt.allocate(4, "float64"), x)
+    taken = np.zeros(4, "f4")
+    two = rt.define("two", "DWELL_OPERATOR(two)(dwell::Group, dwell::Span<float>, dwell::Span<dwell::i64>) {}")
+    with pytest.raises(dwell.SignatureMismatch, match=r"argument 2 .* does not fit; an array of int64 fits"):
+        two(taken, taken)
+
+
 def test_what_is_read_only_is_not_written(rt, ops, cpu):
     x = np.ones(3, "f4")
     x.flags.writeable = False
