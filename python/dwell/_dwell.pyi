@@ -448,7 +448,10 @@ class Ticket:
 
     @property
     def done(self) -> bool:
-        """Whether the task is complete, successful or not."""
+        """
+        Whether the task is complete, successful or not. An attribute: ``ticket.done``, where a future has ``done()``;
+        ``ticket.as_future()`` is one.
+        """
 
     def cancel(self) -> bool:
         """

@@ -132,7 +132,8 @@ void bind_ticket(nb::module_& m) {
             require_epoch(self.epoch, "the ticket");
             return self.ticket.done();
           },
-          "Whether the task is complete, successful or not.")
+          "Whether the task is complete, successful or not. An attribute: ``ticket.done``, where a future has ``done()``;\n"
+          "``ticket.as_future()`` is one.")
       .def(
           "cancel",
           [](const Receipt& self) {

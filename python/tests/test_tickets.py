@@ -28,6 +28,17 @@ def test_wait_gives_up(latch):
     assert "done" in repr(latch.ticket)
 
 
+def test_done_is_an_attribute(ops):
+    ticket = ops.nothing()
+    ticket.wait()
+    assert ticket.done is True
+    with pytest.raises(TypeError, match="not callable"):
+        ticket.done()
+    future = ticket.as_future()
+    future.result(60)
+    assert future.done()
+
+
 def test_the_gil_is_free_while_waiting(latch):
     latch.await_start()
     threading.Timer(0.3, latch.release).start()
