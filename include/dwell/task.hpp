@@ -45,6 +45,13 @@ struct Link {};
 // same runtime has succeeded, whatever other threads submit in between, as io_uring's IOSQE_IO_LINK. If that one fails or is cancelled,
 // this one is cancelled: its operator is not called, and its ticket ends with errc::cancelled, which names the task that failed first. A
 // thread's first task is linked to nothing. The first link in a runtime may be a `drain` too, as with `after`.
+//
+// A task without `link` waits for none, and begins a new chain:
+//   runtime.submit(load, x);
+//   runtime.submit(scale, x, link);  // behind load
+//   runtime.submit(load, y);         // a new chain, which waits for neither
+//   runtime.submit(scale, y, link);  // behind the second load
+// A thread that goes on with several chains in turn names tickets instead (`after`).
 inline constexpr Link link{};
 
 struct HardLink {};

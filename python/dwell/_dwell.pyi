@@ -1534,7 +1534,8 @@ class Runtime:
         groups: so many groups share the task
         gang: so many groups run at once, with barriers among them
         after, after_any_result: tickets that it starts after; a failure of one of the first cancels it
-        link, hard_link: it starts after the task that this thread submitted before
+        link, hard_link: it starts after the task that this thread submitted before; a task without waits for none, and begins a
+            new chain
         the first of these four in a runtime is a drain too, unless what it names has ended
         drain: it starts after all before, and holds back all after
         priority: 0 to 7, the most urgent; needs Runtime(priorities=...)

@@ -316,6 +316,22 @@ DWELL_OPERATOR(count)(dwell::Group g, dwell::Span<dwell::u32> runs) { if (g.rank
             nothing(priority=8)
 
 
+def test_a_task_without_link_begins_a_new_chain(rt, ops):
+    from conftest import Latch
+
+    ops.nothing(link=True).wait()  # the first link of a runtime holds back all after
+    latch = Latch(rt, ops)
+    latch.await_start()
+    number = rt.array([0], "uint32")
+    behind = ops.append(rt.array([0], "uint32"), 9, link=True)  # the task that holds
+    ops.append(number, 1)
+    ops.append(number, 2, link=True).wait(60)
+    assert number.read().tolist() == [33]
+    assert not behind.done
+    latch.release()
+    behind.wait()
+
+
 def test_order(rt, ops):
     from conftest import Latch, appended
 
