@@ -32,9 +32,11 @@ struct LogRecord {
   bool has_position = false;   // false of nodes of graphs and of tasks that operators have made
   std::uint32_t worker = 0;
   std::chrono::steady_clock::time_point at;  // the device's clock, aligned to within Trace::clock_error_ns
+  std::string node;                          // of a node of a graph: its name, "#3" without one; empty when the graph is gone
+  std::string graph;                         // the name of that graph; empty without one
 };
 
-// "12:34:56.789012 warning add (version 2) worker 3 ticket 17: text"
+// "12:34:56.789012 warning add (version 2) worker 3 ticket 17: text", of a node "... node 'left' of graph 'step' worker 3: text"
 std::string to_string(const LogRecord& record);
 
 // What becomes of the lines (Options::log). A thread of the runtime takes them out of the workers' rings while the loop runs: a millisecond

@@ -1395,6 +1395,14 @@ class LogRecord:
 
     @property
     def time(self) -> float:
+    @property
+    def node(self) -> str:
+        """Of a node of a graph: its name, "#3" without one; else empty."""
+
+    @property
+    def graph(self) -> str:
+        """The name of that graph; empty without one."""
+
         """When it was logged, by the device, on the clock of ``time.monotonic``."""
 
     def __repr__(self) -> str: ...

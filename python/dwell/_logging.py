@@ -90,6 +90,8 @@ def _to_logger(logger: logging.Logger) -> Callable[[LogRecord], None]:
             "version": line.version,
             "worker": line.worker,
             "ticket": line.ticket,
+            "node": line.node,
+            "graph": line.graph,
             "device_time": line.time,
         }
         record = logger.makeRecord(logger.name, level, "<dwell>", 0, line.text, (), None, line.operator, extra)

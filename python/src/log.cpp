@@ -138,6 +138,10 @@ void bind_log(nb::module_& m) {
           "ticket", [](const Record& r) { return r.has_position ? std::optional(r.position) : std::nullopt; },
           "The position of the task's ticket; None for nodes of graphs and tasks that operators have made.")
       .add(
+          "node", [](const Record& r) { return r.node; }, "Of a node of a graph: its name, \"#3\" without one; else empty.")
+      .add(
+          "graph", [](const Record& r) { return r.graph; }, "The name of that graph; empty without one.")
+      .add(
           "time", [](const Record& r) { return std::chrono::duration<double>(r.at.time_since_epoch()).count(); },
           "When it was logged, by the device, on the clock of ``time.monotonic``.")
       .finish();

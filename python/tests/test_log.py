@@ -160,14 +160,15 @@ def test_a_callable_takes_lines() -> None:
     assert len(threads) == 1 and threading.get_native_id() not in threads
 
 
-def test_nodes_of_graphs_have_no_ticket() -> None:
+def test_nodes_of_graphs_have_a_name_and_no_ticket() -> None:
     lines: list[dwell.LogRecord] = []
     with opened(lines.append) as rt:
         say = rt.define("say", SAY)
-        graph = dwell.Graph()
-        graph.add("node", say, 1)
+        graph = dwell.Graph().name("step")
+        graph.add("left", say, 1)
         rt.launch(rt.instantiate(graph)).wait()
-    assert {line.ticket for line in lines} == {None}
+    assert {(line.ticket, line.node, line.graph) for line in lines} == {(None, "left", "step")}
+    assert f" info say (version 1) node 'left' of graph 'step' worker {lines[0].worker}: " in str(lines[0])
 
 
 def test_a_path_is_a_file_that_is_put_aside_when_full(tmp_path: Path) -> None:

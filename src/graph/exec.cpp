@@ -123,12 +123,18 @@ std::string ExecState::name_at(std::uint32_t cell) const {
   return node != graph::Cells::kNone && graph.nodes[node].name != kNoName ? graph.names[graph.nodes[node].name] : std::string();
 }
 
+std::string ExecState::called_at(std::uint32_t cell) const {
+  const std::uint32_t node = node_in(cell);
+  if (node == graph::Cells::kNone) return {};
+  std::string name = name_at(cell);
+  return name.empty() ? "#" + std::to_string(node) : name;
+}
+
 std::string ExecState::title_at(std::uint32_t cell, const std::string& op) const {
   const std::uint32_t node = node_in(cell);
   if (node == graph::Cells::kNone) return {};
   if (graph.operator_of(node) == nullptr) return graph.text_of(node);
-  const std::string name = name_at(cell);
-  return (name.empty() ? "#" + std::to_string(node) : name) + ": " + op;
+  return called_at(cell) + ": " + op;
 }
 
 std::string ExecState::arguments_at(std::uint32_t cell) const {

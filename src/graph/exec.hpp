@@ -58,6 +58,7 @@ struct ExecState final : runtime::Exec, std::enable_shared_from_this<ExecState> 
   std::string text_of(std::uint32_t node) const override { return graph.text_of(node); }
   std::string node_at(std::uint32_t cell) const override;
   std::string name_at(std::uint32_t cell) const override;
+  std::string called_at(std::uint32_t cell) const override;
   std::string title_at(std::uint32_t cell, const std::string& op) const override;
   std::string arguments_at(std::uint32_t cell) const override;
   std::vector<std::uint32_t> next_at(std::uint32_t cell, std::size_t most) const override;

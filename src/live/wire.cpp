@@ -70,8 +70,8 @@ void fields(auto& pass, T& value) {
 
 template <Is<LogRecord> T>
 void fields(auto& pass, T& value) {
-  auto& [severity, text, op, position, has_position, worker, at] = value;
-  pass(severity, text, op, position, has_position, worker, at);
+  auto& [severity, text, op, position, has_position, worker, at, node, graph] = value;
+  pass(severity, text, op, position, has_position, worker, at, node, graph);
 }
 
 template <Is<LogPage> T>

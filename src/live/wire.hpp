@@ -13,7 +13,7 @@
 namespace dwell::live {
 
 // Each value begins with this. One more with each change of what travels.
-inline constexpr std::uint32_t kWireVersion = 3;
+inline constexpr std::uint32_t kWireVersion = 4;
 
 // Some lines of a log, and after which to ask for more.
 struct LogPage {

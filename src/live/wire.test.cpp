@@ -66,6 +66,8 @@ TEST(LiveWire, LinesOfALogComeBackAsTheyWere) {
   EXPECT_EQ(got.records.at(0).text, "a\nb");
   EXPECT_EQ(got.records.at(0).severity, level::error);
   EXPECT_TRUE(got.records.at(0).has_position);
+  EXPECT_EQ(got.records.at(0).node, "left");
+  EXPECT_EQ(got.records.at(0).graph, "step");
 }
 
 TEST(LiveWire, EmptyHistogramsAreShort) {

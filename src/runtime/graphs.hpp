@@ -46,6 +46,8 @@ class Exec {
   virtual std::string node_at(std::uint32_t cell) const = 0;
   // Its name alone: "left". Empty without one.
   virtual std::string name_at(std::uint32_t cell) const = 0;
+  // Its name, "#3" without one. Empty when there is no node.
+  virtual std::string called_at(std::uint32_t cell) const = 0;
   // What the node in this cell is called when it runs `op`: "left: add (version 2)", "#3: add (version 2)"; without an operator
   // "'loop' (while)". Empty when there is none.
   virtual std::string title_at(std::uint32_t cell, const std::string& op) const = 0;

@@ -25,6 +25,7 @@ class PlainExec final : public Exec {
   std::string text_of(std::uint32_t) const override { return {}; }
   std::string node_at(std::uint32_t) const override { return "a node"; }
   std::string name_at(std::uint32_t) const override { return {}; }
+  std::string called_at(std::uint32_t) const override { return {}; }
   std::string title_at(std::uint32_t, const std::string&) const override { return {}; }
   std::string arguments_at(std::uint32_t) const override { return {}; }
   std::vector<std::uint32_t> next_at(std::uint32_t, std::size_t) const override { return {}; }

@@ -164,6 +164,7 @@ TEST_P(LogTest, WideTasksNodesAndTasksOfOperators) {
   }
 
   Graph graph;
+  graph.name("numbers");
   auto last = graph.add(say, 0U);
   for (u32 i = 1; i < 40; ++i) {
     auto node = graph.add(say, i);
@@ -175,6 +176,8 @@ TEST_P(LogTest, WideTasksNodesAndTasksOfOperators) {
   u32 number = 0;
   for (const LogRecord& record : of(4)) {
     EXPECT_FALSE(record.has_position);
+    EXPECT_EQ(record.node, "#" + std::to_string(number));
+    EXPECT_EQ(record.graph, "numbers");
     EXPECT_EQ(record.text, "says " + std::to_string(number++)) << "nodes of a chain log in their order";
   }
 

@@ -123,6 +123,8 @@ inline LogRecord log_line(const std::string& text, level severity = level::info)
   record.position = 17;
   record.has_position = true;
   record.worker = 1;
+  record.node = "left";
+  record.graph = "step";
   record.at = std::chrono::steady_clock::time_point(std::chrono::seconds(100));
   return record;
 }

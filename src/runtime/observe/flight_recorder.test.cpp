@@ -198,6 +198,7 @@ class NamedExec final : public Exec {
   std::string text_of(std::uint32_t) const override { return "'call' (callback)"; }
   std::string node_at(std::uint32_t) const override { return {}; }
   std::string name_at(std::uint32_t) const override { return {}; }
+  std::string called_at(std::uint32_t) const override { return {}; }
   std::string title_at(std::uint32_t, const std::string&) const override { return {}; }
   std::string arguments_at(std::uint32_t) const override { return {}; }
   std::vector<std::uint32_t> next_at(std::uint32_t, std::size_t) const override { return {}; }

@@ -101,6 +101,7 @@ void LogDrain::take_from(std::uint32_t worker, std::size_t most) {
     } else {
       line.worker = worker;
       if (line.has_position) line.position = parts_.position_of(static_cast<std::uint32_t>(line.position));
+      if (line.record) line.node = parts_.node_of(*line.record, line.device_ns);
       line.format = format_at(line.address, line.head.length);
       line.op = name_of(line.head.opcode);
       taken_.push_back(std::move(line));
@@ -133,7 +134,8 @@ void LogDrain::settle() noexcept {
 
 void LogDrain::hand_over(const LogLine& line, std::string text) {
   LogRecord record{
-      line.severity(), std::move(text), *line.op, line.position, line.has_position, line.worker, parts_.time_of(line.device_ns)};
+      line.severity(), std::move(text), *line.op, line.position, line.has_position, line.worker, parts_.time_of(line.device_ns),
+      line.node.node,  line.node.graph};
   {
     const Callback callback(parts_.runtime, "the callback of the log");
     sink_.take(record);

@@ -43,7 +43,9 @@ class LogDrain {
     std::function<std::string(std::uint32_t)> name_of;                            // the operator behind an opcode: "add (version 2)"
     std::function<std::uint64_t(std::uint32_t)> position_of;                      // the position of a ticket, from its lower half
     std::function<std::chrono::steady_clock::time_point(std::uint64_t)> time_of;  // of the device's clock
-    std::uint32_t workers;                                                        // of any lease, at most
+    // The node that had its record at this offset of the arena at this time of the device's clock. Empty when it is not known.
+    std::function<NodeName(std::uint64_t offset, std::uint64_t device_ns)> node_of;
+    std::uint32_t workers;  // of any lease, at most
     LogSink::Warn warn;
     std::uint64_t runtime = 0;  // as of Callback
   };

@@ -7,6 +7,7 @@
 #include <new>
 
 #include "base/utf8.hpp"
+#include "device/graph_layout.hpp"
 #include "runtime/observe/format_library.hpp"
 
 namespace dwell::runtime {
@@ -82,6 +83,7 @@ bool read_line(const std::uint32_t* words, LogLine& line) {
   const auto header = device::Header::from(0, words[1]);
   line.has_position = !header.is_node() && !header.is_spawned();
   line.position = words[2];
+  line.record = header.is_node() ? std::optional(device::offset_of(words[2])) : std::nullopt;
   line.device_ns = wide(words + 3);
   line.address = wide(words + 5);
   line.types = words[7];

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -14,6 +15,12 @@
 
 namespace dwell::runtime {
 
+// As a LogRecord has it.
+struct NodeName {
+  std::string node;
+  std::string graph;
+};
+
 // A line that was taken out of a ring.
 struct LogLine {
   device::LogHead head{};
@@ -21,6 +28,8 @@ struct LogLine {
   std::uint64_t device_ns = 0;
   std::uint64_t position = 0;  // of the ticket
   bool has_position = false;
+  std::optional<std::uint64_t> record = {};  // of a node of a graph: where its record lies in the arena
+  NodeName node = {};
   std::uint64_t address = 0;                  // of the format
   std::shared_ptr<const std::string> format;  // null when it could not be read
   std::shared_ptr<const std::string> op;

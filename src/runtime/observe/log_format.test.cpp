@@ -10,6 +10,8 @@
 
 #include <dwell/device/log.hpp>
 
+#include "device/graph_layout.hpp"
+
 namespace dwell::runtime {
 namespace {
 
@@ -135,6 +137,7 @@ TEST(LogFormatTest, NodesAndTasksOfOperatorsHaveNoTicket) {
     words[1] = device::Header{0, 0, 1, 0, 0, 0, source}.word1();
     ASSERT_TRUE(read_line(words.data(), line));
     EXPECT_FALSE(line.has_position);
+    EXPECT_EQ(line.record, source == device::source::node ? std::optional(1234 * device::offset_of(1)) : std::nullopt);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <dwell/log.hpp>
 
 #include "base/utf8.hpp"
+#include "runtime/graphs.hpp"
 #include "runtime/observe/format_library.hpp"
 #include "runtime/observe/log_memory.hpp"
 
@@ -29,7 +30,9 @@ std::string to_string(const LogRecord& record) {
   runtime::append_formatted(text, "{:06}", std::chrono::duration_cast<microseconds>(fraction).count());
   text += " ";
   text += text_of(record.severity);
-  text += " " + printable(record.op) + " worker " + std::to_string(record.worker);
+  text += " " + printable(record.op);
+  if (!record.node.empty()) text += " node '" + printable(record.node) + "' of " + printable(runtime::title_of(record.graph));
+  text += " worker " + std::to_string(record.worker);
   if (record.has_position) text += " ticket " + std::to_string(record.position);
   // One line, whatever was logged: a format may end with a line end, as those of printf do.
   const std::string_view said = record.text;

@@ -17,6 +17,18 @@ constexpr double kMostWaitError = 5000;
 // Time for running leases to take a new setting over. A task that runs longer keeps the old one.
 constexpr std::chrono::seconds kTellLeases{1};
 
+// The node that had its record at `offset` at this time. Another exec may have lain there before.
+NodeName node_of(Graphs& graphs, std::uint64_t offset, std::chrono::steady_clock::time_point at) {
+  Graphs::Place place = graphs.place_of(offset);
+  if (place.exec == nullptr || (place.lease && at < place.since)) return {};
+  NodeName known{place.exec->called_at(place.cell(offset)), place.exec->name()};
+  // Its memory must not be given back under the locks of whoever reads the log: it goes with the next launch.
+  Graphs::Flight flight;
+  flight.emplace_back(0, std::move(place.exec));
+  graphs.launched(0, std::move(flight));
+  return known;
+}
+
 }  // namespace
 
 Observation::Observation(const Parts& parts)
@@ -26,6 +38,10 @@ Observation::Observation(const Parts& parts)
       log_(LogDrain::Parts{parts.backend, device_.keeper(), parts.name_of, [this](std::uint32_t low) { return device_.position_of(low); },
                            [this](std::uint64_t device_ns) {
                              return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(clock_.to_host(device_ns)));
+                           },
+                           [this, &graphs = parts.graphs](std::uint64_t offset, std::uint64_t device_ns) {
+                             return node_of(graphs, offset,
+                                            std::chrono::steady_clock::time_point(std::chrono::nanoseconds(clock_.to_host(device_ns))));
                            },
                            device_.workers(), parts.warn, parts.runtime},
            parts.options.log),

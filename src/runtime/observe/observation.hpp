@@ -32,7 +32,7 @@ class Observation {
   struct Parts {
     backend::Backend& backend;
     Device& device;  // outlives it, as the backend and the graphs do
-    const Graphs& graphs;
+    Graphs& graphs;
     const Options& options;  // read by the constructor alone
     std::uint64_t runtime;   // as of Callback
     std::function<void(std::string_view)> warn;
