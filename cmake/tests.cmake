@@ -206,6 +206,7 @@ dwell_command_test(layering layering "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_D
 dwell_command_test(layering.rules layering "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tests/layering/check_test.py")
 dwell_command_test(script.figures script "${PROJECT_SOURCE_DIR}/script/figures" --check)
 dwell_command_test(script.links script "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tests/script/links_test.py")
+dwell_command_test(script.messages script "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tests/script/messages_test.py")
 dwell_command_test(script.pictures script "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tests/script/pictures_test.py")
 dwell_command_test(script.run_apart script "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tests/script/run_apart_test.py")
 dwell_command_test(script.sanitize script "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tests/script/sanitize_test.py")

@@ -297,7 +297,7 @@ DWELL_OPERATOR(count)(dwell::Group g, dwell::Span<dwell::u32> runs) { if (g.rank
     assert runs.read().tolist() == [1022]
     with pytest.raises(dwell.InvalidArgument, match=r"one group"):
         wide(seen, gang=2, repeat=2)
-    with pytest.raises(dwell.InvalidArgument, match=r"repeat\(0\)"):
+    with pytest.raises(dwell.InvalidArgument, match="repeat is 0"):
         wide(seen, repeat=0)
     with pytest.raises(dwell.InvalidArgument, match=r"not both"):
         wide(seen, gang=2, groups=2)

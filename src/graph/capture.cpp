@@ -23,8 +23,7 @@ namespace {
 class Capture final : public runtime::Recorder {
  public:
   explicit Capture(runtime::Core& core) : core_(core) {
-    if (mine.recorder != nullptr)
-      throw Error(errc::invalid_argument, "Runtime::capture inside of Runtime::capture: end the one before it first");
+    if (mine.recorder != nullptr) throw Error(errc::invalid_argument, "`capture` inside of `capture`: end the one before it first");
     mine = {&core, this};
     runtime::CurrentSubmitter::mine = {};  // the next task of this thread takes the slow way, where it is recorded
   }
@@ -36,8 +35,8 @@ class Capture final : public runtime::Recorder {
     const auto node = static_cast<std::uint32_t>(graph_.nodes.size());
     if (node >= detail::kMostNodes) detail::throw_too_many_nodes();
     if ((task.flags & detail::kSource) != 0)
-      throw Error(errc::unsupported, "Runtime::capture: " + std::string(runtime::source_of(task.flags).name) +
-                                         " cannot be captured: submit it apart from the graph");
+      throw Error(errc::unsupported,
+                  "capture: " + std::string(runtime::source_of(task.flags).name) + " cannot be captured: submit it apart from the graph");
     if (failure_) std::rethrow_exception(failure_);
     before_.clear();
     order(task);
@@ -93,22 +92,21 @@ class Capture final : public runtime::Recorder {
   // What `link` and `after` say.
   void order(const detail::Task& task) {
     const auto refuse = [](const std::string& what) {
-      throw Error(errc::unsupported, "Runtime::capture: " + what +
+      throw Error(errc::unsupported, "capture: " + what +
                                          " has no counterpart in a graph, where a node is cancelled when one that it "
                                          "waits for fails");
     };
     if ((task.flags & detail::kLevel) != 0)
-      throw Error(errc::unsupported, "Runtime::capture: a node has no priority of its own: launch the graph with priority(n)");
+      throw Error(errc::unsupported, "capture: a node has no priority of its own: launch the graph with priority");
     if ((task.flags & detail::kHard) != 0) refuse("hard_link");
     if ((task.flags & detail::kLink) != 0 && !graph_.nodes.empty()) before_.push_back(graph_.nodes.size() - 1);
     if (task.waits == nullptr) return;
     for (std::uint32_t i = 0; i < task.waits->count; ++i) {
       const std::uint64_t position = task.waits->position[i];
       if ((position & detail::kCaptured) != detail::kCaptured)
-        throw Error(errc::invalid_argument,
-                    "Runtime::capture: after() names a task that was not captured: launch the graph after it instead");
+        throw Error(errc::invalid_argument, "capture: after names a task that was not captured: launch the graph after it instead");
       const std::uint64_t from = position & ~detail::kCaptured;
-      if (from >= graph_.nodes.size()) throw Error(errc::invalid_argument, "Runtime::capture: after() names a task of another capture");
+      if (from >= graph_.nodes.size()) throw Error(errc::invalid_argument, "capture: after names a task of another capture");
       if ((task.waits->any_result >> i & 1U) != 0) refuse("after_any_result");
       before_.push_back(from);
     }

@@ -284,8 +284,7 @@ std::uint32_t GraphData::add(std::string_view name, BranchKind kind, const Slice
 
 std::uint32_t GraphData::add(std::string_view name, std::function<void()> callback) {
   if (!callback)
-    throw Error(errc::invalid_argument, "Graph::add_host: the callback of node '" + std::string(name) + "' is empty",
-                {"node", std::string(name)});
+    throw Error(errc::invalid_argument, "add_host: the callback of node '" + std::string(name) + "' is empty", {"node", std::string(name)});
   Addition addition(*this);
   callbacks.push_back(std::make_shared<const std::function<void()>>(std::move(callback)));
   const std::uint32_t node = addition.control(name, kHostNode);
@@ -329,7 +328,7 @@ SubGraph Graph::add_switch(std::string_view name, const DeviceValue& value, std:
 
 std::uint32_t SubGraph::offset_of(const Node& node, std::size_t body) const {
   const auto refuse = [&](std::size_t nodes) {
-    throw Error(errc::invalid_argument, "SubGraph::inside: the graph that was added has no such node", {"node", "", node.last_, nodes});
+    throw Error(errc::invalid_argument, "inside: the graph that was added has no such node", {"node", "", node.last_, nodes});
   };
   std::uint32_t first = first_;
   std::uint32_t count = body == 0 ? count_ : 0;

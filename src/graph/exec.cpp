@@ -257,7 +257,7 @@ void ExecState::set_words(std::uint32_t node, std::uint32_t first, const std::ui
 
 void ExecState::update(const GraphData& other) {
   const auto differs = [&](const std::string& what) {
-    throw Error(errc::invalid_argument, "GraphExec::update: " + what + "; instantiate the graph instead", {"graph", "", 0, 0});
+    throw Error(errc::invalid_argument, "update: " + what + "; instantiate the graph instead", {"graph", "", 0, 0});
   };
   if (other.nodes.size() != graph.nodes.size())
     differs("the graph has " + std::to_string(other.nodes.size()) + " nodes, the exec " + std::to_string(graph.nodes.size()));
@@ -511,7 +511,7 @@ std::string ExecState::dot() const {
 namespace {
 
 detail::ExecState& require_exec(const std::shared_ptr<detail::ExecState>& state) {
-  if (!state) throw Error(errc::invalid_argument, "the GraphExec is empty: make one with Runtime::instantiate");
+  if (!state) throw Error(errc::invalid_argument, "the GraphExec is empty: make one with `instantiate`");
   return *state;
 }
 
@@ -530,8 +530,8 @@ GraphExec Runtime::instantiate(const Graph& graph) {
     if (data.shell->core() == nullptr) throw data.shell->gone("graph", "define its operators again and build it anew");
     throw Error(errc::invalid_argument, "the graph's operators belong to another runtime");
   }
-  if (data.operators.empty() && core->info().workers == 0)
-    throw Error(errc::invalid_argument, "Runtime::instantiate: the runtime has no operator, so that nothing runs: define one first");
+  if (data.operators.empty() && core->keeper().workers() == 0)
+    throw Error(errc::invalid_argument, "instantiate: the runtime has no operator, so that nothing runs: define one first");
   core->registry().need(device::part::graphs);  // an operator may launch it, too
   core->graphs().collect(core->queue().reaped());
   auto state = core->with_memory([&] { return std::make_shared<detail::ExecState>(*core, shell_, data); });
@@ -580,7 +580,7 @@ const detail::Shell* GraphExec::shell() const { return require_exec(state_).shel
 
 void GraphExec::set(const Node& node, std::uint32_t index, const Arguments& one) {
   if (one.parameters().size() != 1 || !one.list_.execs.empty() || one.list_.groups != 1 || one.wait_list_.count != 0)
-    throw Error(errc::invalid_argument, "GraphExec::set takes one argument of the operator, a value or memory",
+    throw Error(errc::invalid_argument, "`set` takes one argument of the operator, a value or memory",
                 {"argument", "", one.parameters().size(), 1});
   one.require_of(shell());
   std::vector<std::uint32_t> word = one.list_.word;
@@ -590,19 +590,18 @@ void GraphExec::set(const Node& node, std::uint32_t index, const Arguments& one)
 const Signature& GraphExec::parameters_of(const Node& node) const {
   detail::ExecState& state = require_exec(state_);
   if (node.index_ >= state.graph.nodes.size() || node.graph_ == nullptr)
-    throw Error(errc::invalid_argument, "GraphExec::set: the node is none of this graph",
-                {"node", "", node.index_, state.graph.nodes.size()});
+    throw Error(errc::invalid_argument, "set: the node is none of this graph", {"node", "", node.index_, state.graph.nodes.size()});
   const auto& data = state.graph.nodes[node.index_];
   static const Signature kOfBranch = Signature::of<Span<const std::uint32_t>>();
   const detail::OperatorState* const op = state.graph.operator_of(node.index_);
   if (data.op == detail::kHostNode)
     throw Error(errc::invalid_argument,
-                "GraphExec::set: node " + state.graph.text_of(node.index_) +
+                "set: node " + state.graph.text_of(node.index_) +
                     " is a host node and has no arguments: let its callback read what changes, or instantiate the graph anew",
                 {"node", state.graph.text_of(node.index_)});
   if (op == nullptr && data.op != detail::kBranch)
     throw Error(errc::invalid_argument,
-                "GraphExec::set: node " + state.graph.text_of(node.index_) + " has no arguments: name one inside of the sub-graph",
+                "set: node " + state.graph.text_of(node.index_) + " has no arguments: name one inside of the sub-graph",
                 {"node", state.graph.text_of(node.index_)});
   return op != nullptr ? op->signature : kOfBranch;
 }
@@ -611,10 +610,10 @@ Parameter GraphExec::parameter(const Node& node, std::uint32_t index) const {
   const Signature& signature = parameters_of(node);
   if (index >= signature.parameters().size()) {
     const std::string name = require_exec(state_).graph.text_of(node.index_);
-    throw Error(errc::invalid_argument,
-                "GraphExec::set: the argument at index " + std::to_string(index) + " of node " + name + " does not exist: it takes " +
-                    signature.text(),
-                {"node", name, index, signature.parameters().size()});
+    throw Error(
+        errc::invalid_argument,
+        "set: the argument at index " + std::to_string(index) + " of node " + name + " does not exist: it takes " + signature.text(),
+        {"node", name, index, signature.parameters().size()});
   }
   return signature.parameters()[index];
 }
@@ -626,9 +625,8 @@ void GraphExec::set_words(const Node& node, std::uint32_t index, const Parameter
   const detail::OperatorState* const op = state.graph.operator_of(node.index_);
   const std::vector<Parameter>& parameters = parameters_of(node).parameters();
   const auto refuse = [&](errc code, const std::string& why) {
-    throw Error(
-        code, "GraphExec::set: the argument at index " + std::to_string(index) + " of node " + state.graph.text_of(node.index_) + " " + why,
-        {"node", state.graph.text_of(node.index_), index, parameters.size()});
+    throw Error(code, "set: the argument at index " + std::to_string(index) + " of node " + state.graph.text_of(node.index_) + " " + why,
+                {"node", state.graph.text_of(node.index_), index, parameters.size()});
   };
   if (!detail::accepts(declared, given)) refuse(errc::signature_mismatch, "is " + text_of(declared) + ", not " + text_of(given));
   if ((words.flags & ~static_cast<std::uint32_t>(data.flags)) != 0)

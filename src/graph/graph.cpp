@@ -44,7 +44,7 @@ void throw_too_many_nodes() {
               {"graph", "", kMostNodes, kMostNodes});
 }
 
-void throw_foreign_node() { throw Error(errc::invalid_argument, "Node::after: the nodes belong to different graphs, or to none"); }
+void throw_foreign_node() { throw Error(errc::invalid_argument, "after: the nodes belong to different graphs, or to none"); }
 
 void check_node_arguments(const OperatorBase& op, const Parameter* given, std::uint32_t count) {
   runtime::check_arguments("operator", op.name(), op.signature(), {given, count}, accepts);
@@ -73,7 +73,7 @@ Node Graph::add(const Operator<>& op, const Arguments& arguments) {
   const Arguments::List& list = arguments.list_;
   if ((list.flags & kOrder) != 0)
     throw Error(errc::invalid_argument,
-                "a node takes groups(n) alone: order is told by Node::after, a priority is that of the launch, and what is run by a gang "
+                "a node takes groups alone: order is told by `after`, a priority is that of the launch, and what is run by a gang "
                 "or repeated "
                 "is submitted",
                 {"operator", op.name()});

@@ -22,7 +22,7 @@ namespace {
 Options with_callback(Options options, std::uint64_t runtime) {
   if (options.warn)
     options.warn = [runtime, warn = std::move(options.warn)](std::string_view line) {
-      const Callback callback(runtime, "Options::warn");
+      const Callback callback(runtime, "the callback of the option warn");
       warn(line);
     };
   return options;
@@ -131,8 +131,8 @@ DeviceClock::Read Core::clock_reader() {
 Preemption Core::preempt(unsigned priority, std::chrono::nanoseconds timeout) {
   check_open();
   if (tasks_->preemptor() == nullptr)
-    throw Error(errc::unsupported, "preempt: the runtime has no priorities: open it with Options{.priorities = Priorities{}}");
-  if (Recorder::of(this) != nullptr) throw Error(errc::unsupported, "Runtime::capture: preempt asks for a worker now: call it outside");
+    throw Error(errc::unsupported, "preempt: the runtime has no priorities: open it with the option priorities");
+  if (Recorder::of(this) != nullptr) throw Error(errc::unsupported, "capture: preempt asks for a worker now: call it outside");
   return tasks_->preemptor()->preempt(priority, timeout);
 }
 
@@ -162,7 +162,7 @@ std::shared_ptr<detail::BufferState> Core::wrap(void* pointer, std::size_t count
 
 void Core::burst(void* stream) {
   check_open();
-  if (!options_.bursts) throw Error(errc::unsupported, "Runtime::burst: the runtime has no bursts: open it with Options{.bursts = true}");
+  if (!options_.bursts) throw Error(errc::unsupported, "burst: the runtime has no bursts: open it with the option bursts");
   for (Backoff backoff(info_.on_host); !keeper().try_burst(stream);)
     if (backoff.wait()) check_open();
 }
@@ -182,7 +182,7 @@ void Core::park() {
 }
 
 void Core::close(Close how) {
-  check_outside("Runtime::close");
+  check_outside("`close`");
   end_observation();
   shell_->lineage->closed.store(true);
   shell_->enter(detail::Stage::closing);
@@ -226,7 +226,7 @@ void Core::close(Close how) {
 }
 
 void Core::give_up() {
-  check_outside("Runtime::rebuild");
+  check_outside("`rebuild`");
   if (!keeper().lost()) throw Error(errc::invalid_argument, "the device works: only a runtime that has lost its device is rebuilt");
   if (const std::string why = backend_->stuck(); !why.empty())
     throw Error(errc::device_lost, info_.device + " cannot be opened again: " + why);
@@ -255,7 +255,7 @@ void Core::close_launches() {
   if (left.empty()) return;
   const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(options_.task_timeout);
   const Error failure(errc::task_timeout, "the runtime was closed, and for " + std::to_string(limit.count()) +
-                                              " ms (Options::task_timeout) none of these kernels has ended: " + left);
+                                              " ms (the option task_timeout) none of these kernels has ended: " + left);
   keeper().give_up(failure);     // a lease may be waiting for their multiprocessors
   kernels_->launches.close({});  // who asks for them is told from now on that the device was given up
   throw Error(failure);
@@ -354,13 +354,13 @@ Watch Core::watch(std::string name, std::chrono::nanoseconds every, std::functio
 void Core::assign(std::string_view name, const Parameter& type, std::size_t count, std::span<const std::byte> bytes) {
   check_open();
   if (!options_.inspect_writes)
-    throw Error(errc::unsupported, "Runtime::assign: set Options::inspect_writes, without which variables can be read alone");
+    throw Error(errc::unsupported, "assign: set the option inspect_writes, without which variables can be read alone");
   inspector_->assign(name, type, count, bytes);
 }
 
 void Core::start_trace(std::shared_ptr<TraceWriter> writer) {
   check_open();
-  if (writer == nullptr) throw Error(errc::invalid_argument, "Runtime::start_trace: the writer is null");
+  if (writer == nullptr) throw Error(errc::invalid_argument, "start_trace: the writer is null");
   registry_->need(device::part::times);
   observation_->start_trace(std::move(writer));
 }

@@ -45,8 +45,7 @@ Shell* open_next(Shell& lost) {
   Lineage& lineage = *lost.lineage;
   if (lineage.closed.load()) throw Error(errc::closed, "the runtime is closed");
   if (const char* const what = Callback::inside(lineage.runtime); what != nullptr)
-    throw Error(errc::invalid_argument,
-                std::string("Runtime::rebuild was called by ") + what + ", for which it would wait: call it outside");
+    throw Error(errc::invalid_argument, std::string("`rebuild` was called by ") + what + ", for which it would wait: call it outside");
   if (const std::shared_ptr<runtime::Core> core = lost.core()) core->give_up();
   // All that other threads still hold of the lost device must go first: it keeps the device from being opened as new.
   lost.alive.wait(true);

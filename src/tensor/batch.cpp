@@ -452,7 +452,7 @@ void Batch::submit_programs(bool counts) {
   while (!all.programs.empty()) submit_first_program(counts || all.programs.size() > 1);
   if (!all.copies.empty() && !all.tickets.empty() && all.tickets.back().captured())
     throw Error(errc::unsupported,
-                "Runtime::capture: a result that is written where it is read takes memory in between, which a graph does not keep");
+                "capture: a result that is written where it is read takes memory in between, which a graph does not keep");
   all.copies.clear();
 }
 

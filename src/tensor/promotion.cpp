@@ -63,11 +63,11 @@ void require_computable(std::string_view what, ElementType type) {
   if (is_computable(type)) return;
   std::string fix;
   switch (type) {
-    case ElementType::u16: fix = "see them as i16 (BufferView(buffer, ElementType::i16)) where they are below 2^15"; break;
-    case ElementType::u32: fix = "see them as i32 (BufferView(buffer, ElementType::i32)) where they are below 2^31"; break;
-    case ElementType::u64: fix = "see them as i64 (BufferView(buffer, ElementType::i64)) where they are below 2^63"; break;
-    case ElementType::complex64: fix = "see each as two f32, BufferView(buffer, ElementType::f32)"; break;
-    default: fix = "see each as two f64, BufferView(buffer, ElementType::f64)"; break;
+    case ElementType::u16: fix = "see them as i16 (a view of the buffer) where they are below 2^15"; break;
+    case ElementType::u32: fix = "see them as i32 (a view of the buffer) where they are below 2^31"; break;
+    case ElementType::u64: fix = "see them as i64 (a view of the buffer) where they are below 2^63"; break;
+    case ElementType::complex64: fix = "see each as two f32 (a view of the buffer)"; break;
+    default: fix = "see each as two f64 (a view of the buffer)"; break;
   }
   std::string usable;
   for (const ElementType other : kElementTypes)

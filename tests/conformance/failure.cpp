@@ -166,7 +166,7 @@ TEST_P(FailureTest, ARuntimeIsRebuiltAfterAnOverstayingTask) {
   }
   runtime.rebuild();
   const std::string name =
-      "belongs to generation 1 of runtime " + std::to_string(runtime.info().runtime) + ", which is at generation 2 since Runtime::rebuild";
+      "belongs to generation 1 of runtime " + std::to_string(runtime.info().runtime) + ", which is at generation 2 since it was rebuilt";
   EXPECT_EQ(runtime.info().generation, 2U);
   EXPECT_NO_THROW(good.wait());
   if (on_cpu()) {

@@ -273,7 +273,7 @@ DWELL_OPERATOR(scale)(dwell::Group g, dwell::Span<float> x) {
   {
     Runtime runtime(options());
     runtime.define("scale", kGain);
-    DWELL_EXPECT_ERROR(runtime.assign("gain", 2.F), errc::unsupported, HasSubstr("Options::inspect_writes"));
+    DWELL_EXPECT_ERROR(runtime.assign("gain", 2.F), errc::unsupported, HasSubstr("the option inspect_writes"));
   }
   Runtime runtime(writing());
   auto scale = runtime.define<void(Span<float>)>("scale", kGain);

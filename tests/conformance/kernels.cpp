@@ -77,8 +77,8 @@ TEST_P(KernelsTest, ARefusalLeavesTheRuntimeAsItWas) {
 TEST_P(KernelsTest, EmptyHandlesSaySo) {
   const Module module;
   const Kernel<> kernel;
-  DWELL_EXPECT_ERROR(module.kernel("f"), errc::invalid_argument, HasSubstr("Runtime::compile"));
-  DWELL_EXPECT_ERROR(kernel.launch({}), errc::invalid_argument, HasSubstr("Module::kernel"));
+  DWELL_EXPECT_ERROR(module.kernel("f"), errc::invalid_argument, HasSubstr("`compile`"));
+  DWELL_EXPECT_ERROR(kernel.launch({}), errc::invalid_argument, HasSubstr("`kernel`"));
 }
 
 }  // namespace

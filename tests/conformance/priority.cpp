@@ -303,16 +303,16 @@ TEST_P(PriorityTest, TasksThatWaitByPriorityAreCancelled) {
 TEST_P(PriorityTest, PrioritiesAreChecked) {
   Runtime with(one_worker());
   auto nothing = with.define<void()>("nothing", kNothing);
-  DWELL_EXPECT_ERROR(with.submit(nothing, priority(8)), errc::invalid_argument, HasSubstr("priority(8)"));
+  DWELL_EXPECT_ERROR(with.submit(nothing, priority(8)), errc::invalid_argument, HasSubstr("priority is 8"));
   with.submit(nothing, priority(7)).wait();
   Runtime without(options());
   auto same = without.define<void()>("nothing", kNothing);
   without.submit(same, priority(3)).wait();  // that of all tasks
-  DWELL_EXPECT_ERROR(without.submit(same, priority(4)), errc::unsupported, HasSubstr("Options{.priorities = Priorities{}}"));
+  DWELL_EXPECT_ERROR(without.submit(same, priority(4)), errc::unsupported, HasSubstr("the option priorities"));
   Graph graph;
   graph.add(same);
   const GraphExec exec = without.instantiate(graph);
-  DWELL_EXPECT_ERROR(without.launch(exec, priority(4)), errc::unsupported, HasSubstr("priority(n)"));
+  DWELL_EXPECT_ERROR(without.launch(exec, priority(4)), errc::unsupported, HasSubstr("the option priorities"));
   Arguments arguments;
   arguments.add(priority(5));
   with.submit(with.define("untyped", "DWELL_OPERATOR(untyped)(dwell::Group) {}\n"), arguments).wait();

@@ -653,7 +653,7 @@ TEST_P(SpawnTest, RoomIsAsLargeAsAsked) {
   auto count = filled<std::uint64_t>(runtime, 1, 0);
   runtime.submit(tree, 1U, 29'000U, count).wait();
   EXPECT_EQ(read(count)[0], 29'000U);
-  DWELL_EXPECT_ERROR(runtime.submit(tree, 1U, 31'000U, count).wait(), errc::task_failed, HasSubstr("Options::spawned_tasks (30000)"));
+  DWELL_EXPECT_ERROR(runtime.submit(tree, 1U, 31'000U, count).wait(), errc::task_failed, HasSubstr("the option spawned_tasks (30000)"));
 }
 
 }  // namespace

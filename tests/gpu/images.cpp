@@ -245,9 +245,9 @@ TEST_F(ImagesTest, AnOperatorBeyondALimitIsRefusedWithTheFiguresAndTheRunningIma
   EXPECT_GE(before.barriers, 2U);
   Stream stream(runtime, add);
   DWELL_EXPECT_ERROR(runtime.define("crowded", kCrowded), errc::resource_limit,
-                     AllOf(HasSubstr("'crowded'"), HasSubstr("Options::limits.registers is 128"), HasSubstr("max_registers")));
+                     AllOf(HasSubstr("'crowded'"), HasSubstr("the option limits.registers is 128"), HasSubstr("max_registers")));
   DWELL_EXPECT_ERROR(runtime.define("reverse", kReverse), errc::resource_limit,
-                     AllOf(HasSubstr("('reverse' 40960)"), HasSubstr("Options::limits.shared_bytes is 16384")));
+                     AllOf(HasSubstr("('reverse' 40960)"), HasSubstr("the option limits.shared_bytes is 16384")));
   EXPECT_EQ(runtime.info().images, before.images);
   EXPECT_EQ(runtime.info().workers, before.workers);
   stream.expect_all();

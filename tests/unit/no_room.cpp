@@ -116,7 +116,7 @@ TEST_F(NoRoomTest, TheImageIsRefusedAndTheOneBeforeStays) {
       EXPECT_EQ(error.kind(), errc::resource_limit);
       EXPECT_THAT(error.message(),
                   AllOf(HasSubstr("would hold no worker, it holds 1 now"), HasSubstr("40 registers"), HasSubstr("4321 bytes"),
-                        HasSubstr("1234 bytes for Group::shared"), HasSubstr("Options::scratch_bytes")));
+                        HasSubstr("1234 bytes for Group::shared"), HasSubstr("the option scratch_bytes")));
     }
     EXPECT_FALSE(keeper_.failed());
     EXPECT_TRUE(backend_.comes_to(1)) << "the refused program is not unloaded, or the old one is";
@@ -168,7 +168,7 @@ TEST_F(NoRoomTest, AFigureBeyondItsLimitIsRefusedBeforeTheImageIsLoaded) {
     ADD_FAILURE() << "nothing thrown";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), errc::resource_limit);
-    EXPECT_THAT(error.message(), AllOf(HasSubstr("'two'"), HasSubstr("20 registers"), HasSubstr("Options::limits.registers is 15")));
+    EXPECT_THAT(error.message(), AllOf(HasSubstr("'two'"), HasSubstr("20 registers"), HasSubstr("the option limits.registers is 15")));
   }
   EXPECT_EQ(backend_.loaded, loaded);
   EXPECT_EQ(limited.table().images(), 1U);

@@ -103,7 +103,7 @@ TEST_F(RebuildTest, ARebuiltRuntimeWorksAndOldHandlesAreStale) {
   EXPECT_EQ(device_->opened, 2);
   EXPECT_EQ(device_->alive, 1);
 
-  const auto moved = "belongs to generation 1 of " + name + ", which is at generation 2 since Runtime::rebuild";
+  const auto moved = "belongs to generation 1 of " + name + ", which is at generation 2 since it was rebuilt";
   const auto buffer = AllOf(HasSubstr("buffer of 4096 bytes " + moved), HasSubstr("allocate it again"));
   const auto op = AllOf(HasSubstr("operator 'store' " + moved), HasSubstr("define it again"));
   auto fresh = runtime.allocate<u32>(16);

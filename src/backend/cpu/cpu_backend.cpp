@@ -264,7 +264,7 @@ class WorkerThreads {
   void start(const device::Lease& lease) {
     while (threads_.size() < lease.workers) {
       const auto me = static_cast<std::uint32_t>(threads_.size());
-      with_thread("worker " + std::to_string(me) + " of " + std::to_string(lease.workers), "lower Options::workers", [&] {
+      with_thread("worker " + std::to_string(me) + " of " + std::to_string(lease.workers), "lower the option workers", [&] {
         return threads_.emplace_back([this, me, next = started_.load(std::memory_order_relaxed)] { serve(me, next); }).get_id();
       });
     }

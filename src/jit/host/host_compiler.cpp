@@ -271,7 +271,7 @@ Image HostCompiler::link(std::span<const Opcode> table, Tier tier, std::uint32_t
   if (tier == Tier::lto) {
     throw Error(errc::unsupported,
                 "the CPU has no tier lto: its operators are shared objects, which the loop cannot inline; "
-                "leave the tier open or choose Tier::relocatable");
+                "leave the tier open or choose relocatable");
   }
   std::vector<image::BundleEntry> list;
   for (const Opcode& opcode : table) {

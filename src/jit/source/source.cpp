@@ -288,7 +288,7 @@ Error compile_error(const Unit& unit, std::string_view log) {
   const auto names_all = [&](const Export& one) { return one.expression.find('<') == std::string::npos; };
   if (is_template(unit) && std::any_of(unit.exports.begin(), unit.exports.end(), names_all)) {
     message +=
-        "\nnote: " + unit.name + " is a template: name the instances to make in Definition::instances, such as " + unit.name + "<float>";
+        "\nnote: " + unit.name + " is a template: name those to make in `instances` where it is defined, such as " + unit.name + "<float>";
   }
   return Error(errc::compile_failed, message, {"operator", unit.name});
 }

@@ -26,7 +26,7 @@ Memory BufferBase::memory() const noexcept { return state_ ? state_->memory : Me
 namespace {
 
 std::shared_ptr<runtime::Core> core_of(const std::shared_ptr<BufferState>& state) {
-  if (!state) throw Error(errc::invalid_argument, "the buffer is empty: make one with Runtime::allocate");
+  if (!state) throw Error(errc::invalid_argument, "the buffer is empty: make one with `allocate`");
   if (auto core = state->shell->core()) return core;
   throw state->gone();
 }
@@ -57,7 +57,7 @@ void throw_too_many_words() {
 }
 
 void throw_unusable_buffer(const BufferUse* use, const Shell* shell) {
-  if (use->shell == nullptr) throw Error(errc::invalid_argument, "a buffer among the arguments is empty: make it with Runtime::allocate");
+  if (use->shell == nullptr) throw Error(errc::invalid_argument, "a buffer among the arguments is empty: make it with `allocate`");
   if (use->shell->core() == nullptr) throw static_cast<const BufferState*>(use)->gone();
   // Arguments that were begun with a buffer of an earlier generation.
   if (shell != nullptr && shell->core() == nullptr && !shell->lineage->closed.load()) throw_foreign_arguments(shell);
@@ -94,22 +94,22 @@ void Waits::add(std::span<const Ticket> tickets, bool any, const Shell* of) {
 }
 
 void throw_bad_groups(std::uint32_t count) {
-  throw Error(errc::invalid_argument, "groups(" + std::to_string(count) + "): a task is run by 1 to 65535 groups",
+  throw Error(errc::invalid_argument, "groups is " + std::to_string(count) + ": a task is run by 1 to 65535 groups",
               {"argument", "groups", count, 65535});
 }
 
 void throw_bad_repeat(std::uint32_t count) {
-  throw Error(errc::invalid_argument, "repeat(" + std::to_string(count) + "): a task runs 1 to 65535 times",
+  throw Error(errc::invalid_argument, "repeat is " + std::to_string(count) + ": a task runs 1 to 65535 times",
               {"argument", "repeat", count, 65535});
 }
 
 void throw_two_shapes() {
-  throw Error(errc::invalid_argument, "a task that is repeated is run by one group: give repeat(n) without groups(n) and gang(n)",
+  throw Error(errc::invalid_argument, "a task that is repeated is run by one group: give repeat without groups and gang",
               {"argument", "repeat"});
 }
 
 void throw_bad_priority(std::uint32_t level) {
-  throw Error(errc::invalid_argument, "priority(" + std::to_string(level) + "): priorities are 0, the least urgent, to 7",
+  throw Error(errc::invalid_argument, "priority is " + std::to_string(level) + ": priorities are 0, the least urgent, to 7",
               {"argument", "priority", level, 7});
 }
 

@@ -35,7 +35,7 @@ ImageFunction function_of(std::string name, std::string_view symbol, const jit::
 }
 
 [[noreturn]] void refuse(const std::string& why) {
-  throw Error(errc::invalid_argument, why + ": an image is a linked cubin, or a bundle for the CPU, as Runtime::image hands it out");
+  throw Error(errc::invalid_argument, why + ": an image is a linked cubin, or a bundle for the CPU, as `image` hands it out");
 }
 
 ImageReport report_on(const jit::Cubin& cubin, unsigned scratch_bytes) {

@@ -23,7 +23,7 @@ namespace detail {
 namespace {
 
 ModuleState& require_module(const std::shared_ptr<ModuleState>& state) {
-  if (!state) throw Error(errc::invalid_argument, "the handle is empty: make one with Runtime::compile and Module::kernel");
+  if (!state) throw Error(errc::invalid_argument, "the handle is empty: make one with `compile` and `kernel`");
   return *state;
 }
 

@@ -164,8 +164,7 @@ bool Runtime::cancel(const Ticket& ticket) {
   if (ticket.shell_ == shell_) return core->cancel(ticket.position_);
   const std::string name = "ticket " + std::to_string(ticket.position());
   if (ticket.shell_->core() == nullptr) throw ticket.shell_->gone(name, "its task has ended");
-  throw Error(errc::invalid_argument, name + ", given to Runtime::cancel, belongs to another runtime",
-              {"ticket", "", ticket.position(), 0});
+  throw Error(errc::invalid_argument, name + ", given to `cancel`, belongs to another runtime", {"ticket", "", ticket.position(), 0});
 }
 
 void Runtime::wait_all() { detail::Shell::require(shell_)->wait_all(); }
@@ -231,7 +230,7 @@ Trace Runtime::trace(std::chrono::nanoseconds duration) {
 }
 
 void Runtime::trace(std::chrono::nanoseconds duration, const std::shared_ptr<TraceWriter>& writer) {
-  if (duration.count() < 0) throw Error(errc::invalid_argument, "Runtime::trace: the time is negative");
+  if (duration.count() < 0) throw Error(errc::invalid_argument, "trace: the time is negative");
   detail::Shell::require(shell_)->trace(duration, writer);
 }
 

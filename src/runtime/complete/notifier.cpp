@@ -87,7 +87,7 @@ void Notifier::work() noexcept {
     }
     const bool answers = !due.empty();
     while (!due.empty()) {
-      const dwell::Callback callback(runtime_, "a callback of Ticket::then");
+      const dwell::Callback callback(runtime_, "a callback of a ticket");
       call(due.front());
       due.pop_front();  // and with it all that the callback holds
       if (callback.is_forked()) return;

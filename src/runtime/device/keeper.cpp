@@ -555,7 +555,7 @@ void Keeper::overstayed() {
   if (late.empty()) return;
   const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(settings_.task_timeout);
   give_up(Error(errc::task_timeout,
-                describe_("a task has run for more than " + std::to_string(limit.count()) + " ms (Options::task_timeout)", late, true)));
+                describe_("a task has run for more than " + std::to_string(limit.count()) + " ms (the option task_timeout)", late, true)));
 }
 
 void Keeper::give_up(const Error& why) {

@@ -28,7 +28,7 @@ class Recorder {
   static void refuse(std::uint64_t position) {
     if ((position & detail::kCaptured) != detail::kCaptured) return;
     throw Error(errc::invalid_argument,
-                "the ticket is of a task that was captured: it serves after() in the same capture only; use the ticket of the graph's "
+                "the ticket is of a task that was captured: it serves in `after` of the same capture only; use the ticket of the graph's "
                 "launch");
   }
 

@@ -65,7 +65,7 @@ std::string Shell::belongs(const std::string& handle) const {
   const std::uint32_t newest = lineage->generation.load();
   std::string text =
       handle + " belongs to generation " + std::to_string(generation) + " of runtime " + std::to_string(lineage->runtime) + ", which is ";
-  if (!lineage->closed.load()) return text + "at generation " + std::to_string(newest) + " since Runtime::rebuild";
+  if (!lineage->closed.load()) return text + "at generation " + std::to_string(newest) + " since it was rebuilt";
   text += "closed";
   return newest == generation ? text : text + ", at generation " + std::to_string(newest);
 }

@@ -27,8 +27,8 @@ Inspection Inspector::inspect(std::string_view name) {
 }
 
 std::shared_ptr<WatchState> Inspector::watch(std::string name, std::chrono::nanoseconds every, Watches::Callback callback) {
-  if (every < std::chrono::microseconds(1)) throw Error(errc::invalid_argument, "Runtime::watch: the interval must be at least 1 us");
-  if (!callback) throw Error(errc::invalid_argument, "Runtime::watch: the callback is empty");
+  if (every < std::chrono::microseconds(1)) throw Error(errc::invalid_argument, "watch: the interval must be at least 1 us");
+  if (!callback) throw Error(errc::invalid_argument, "watch: the callback is empty");
   static_cast<void>(inspect(name));
   return watches_.start([this, name = std::move(name)] { return inspect(name); }, every, std::move(callback));
 }

@@ -77,7 +77,7 @@ std::shared_ptr<WatchState> Watches::start(Look look, std::chrono::nanoseconds e
   state->runtime = runtime_;
   state->every = every;
   const Lock lock(mutex_);
-  if (stopped_) throw Error(errc::closed, "Runtime::watch: the runtime is being closed");
+  if (stopped_) throw Error(errc::closed, "watch: the runtime is being closed");
   all_.remove_if([](const auto& one) { return one.expired(); });
   all_.push_back(state);
   // Held until its thread is known, which it looks for when the callback stops it.

@@ -149,7 +149,7 @@ void Buffers::check_alive(const std::vector<detail::GraphData::Use>& uses, const
 
 void* Buffers::host_address(const detail::BufferState& buffer) {
   void* const host = memory_of(buffer)->host();
-  if (host == nullptr) throw Error(errc::unsupported, "the host cannot reach this buffer: allocate it with Memory::host, or use read");
+  if (host == nullptr) throw Error(errc::unsupported, "the host cannot reach this buffer: allocate it as host memory, or use `read`");
   return host;
 }
 

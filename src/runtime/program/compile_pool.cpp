@@ -60,8 +60,8 @@ void CompilePool::make_thread() {
   if (errands_.size() + jobs_.size() + (timed_.empty() ? 0 : 1) < idle_ || threads_.size() >= most_) return;
   try {
     threads_.reserve(threads_.size() + 1);
-    threads_.push_back(
-        with_thread("the compilation of operators", "lower Options::compile_threads", [this] { return std::jthread([this] { work(); }); }));
+    threads_.push_back(with_thread("the compilation of operators", "lower the option compile_threads",
+                                   [this] { return std::jthread([this] { work(); }); }));
   } catch (...) {
     if (serving_ == 0) throw;
     return;  // the others will come to it

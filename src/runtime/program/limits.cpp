@@ -84,7 +84,7 @@ constexpr const char* kStays = ". The image that runs stays.";
 Error too_few(const Limits& limits, const Proposal& proposal, std::uint32_t least) {
   std::string text = subject(proposal) + "the device would hold " + workers_text(*proposal.workers_after);
   if (proposal.workers_before != 0) text += ", it holds " + std::to_string(proposal.workers_before) + " now";
-  text += "; the least is " + std::to_string(least) + (limits.min_workers == 0 ? "" : " (Options::limits.min_workers)");
+  text += "; the least is " + std::to_string(least) + (limits.min_workers == 0 ? "" : " (the option limits.min_workers)");
   std::vector<std::string> takes;
   std::vector<std::string> advice;
   for (const Figure& figure : kFigures) {
@@ -95,8 +95,8 @@ Error too_few(const Limits& limits, const Proposal& proposal, std::uint32_t leas
     advice.emplace_back(figure.advice);
   }
   if (!takes.empty()) {
-    takes.push_back(std::to_string(proposal.scratch_bytes) + " bytes for Group::shared (Options::scratch_bytes)");
-    advice.emplace_back("lower Options::scratch_bytes");
+    takes.push_back(std::to_string(proposal.scratch_bytes) + " bytes for Group::shared (the option scratch_bytes)");
+    advice.emplace_back("lower the option scratch_bytes");
     text += ". The image takes " + joined(takes, ", ");
   }
   if (limits.min_workers > 1) advice.emplace_back("lower the limit");
@@ -119,9 +119,9 @@ std::optional<Error> refusal(const Limits& limits, const Proposal& proposal) {
   for (const Figure& figure : kFigures) {
     const unsigned limit = limits.*figure.limit;
     if (limit == 0 || proposal.image.resources.*figure.value <= limit) continue;
-    const std::string option = std::string("Options::limits.") + figure.option;
-    if (beyond.empty()) first = {"option", option, proposal.image.resources.*figure.value, limit};
-    beyond.push_back(figure_text(proposal, figure) + ", " + option + " is " + std::to_string(limit));
+    const std::string option = std::string("limits.") + figure.option;
+    if (beyond.empty()) first = {"option", "Options::" + option, proposal.image.resources.*figure.value, limit};
+    beyond.push_back(figure_text(proposal, figure) + ", the option " + option + " is " + std::to_string(limit));
     if (figure.adds_up || newcomer_exceeds(proposal, figure, limit)) {
       advice.emplace_back(figure.advice);
     } else {

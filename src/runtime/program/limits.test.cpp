@@ -71,7 +71,7 @@ TEST(Limits, TheLoopsOwnResourcesAreNotChargedToTheOperator) {
   const auto error = refusal({.registers = 40}, {linked, kSmall, 0, {}, 0});
   ASSERT_TRUE(error);
   EXPECT_THAT(error->message(),
-              AllOf(HasSubstr("254 registers a thread ('old' 24), Options::limits.registers is 40, which the loop itself exceeds"),
+              AllOf(HasSubstr("254 registers a thread ('old' 24), the option limits.registers is 40, which the loop itself exceeds"),
                     HasSubstr("raise the limit"), Not(HasSubstr("max_registers"))));
 }
 
@@ -81,7 +81,7 @@ TEST(Limits, AnInlinedImageMayExceedALimit) {
   ASSERT_TRUE(error);
   EXPECT_THAT(error->message(),
               AllOf(HasSubstr("the image with its operators inlined is refused: the image would take 168 registers a thread, "
-                              "Options::limits.registers is 128"),
+                              "the option limits.registers is 128"),
                     Not(HasSubstr("the loop itself"))));
 }
 
@@ -93,9 +93,9 @@ TEST(Limits, EveryExceededLimitIsNamed) {
 TEST(Limits, ARefusalForTooFewWorkersNamesTheFiguresThatCostThem) {
   EXPECT_EQ(refused({.min_workers = 264}, 264), "");
   EXPECT_THAT(refused({.min_workers = 264}, 132),
-              AllOf(HasSubstr("would hold 132 workers, it holds 792 now; the least is 264 (Options::limits.min_workers)"),
+              AllOf(HasSubstr("would hold 132 workers, it holds 792 now; the least is 264 (the option limits.min_workers)"),
                     HasSubstr("254 registers a thread ('tile' 254)"), HasSubstr("5440 bytes of static shared memory"),
-                    HasSubstr("13 barriers"), HasSubstr("8192 bytes for Group::shared (Options::scratch_bytes)"),
+                    HasSubstr("13 barriers"), HasSubstr("8192 bytes for Group::shared (the option scratch_bytes)"),
                     HasSubstr("max_registers"), HasSubstr("smaller tiles"), Not(HasSubstr("stack"))));
 }
 

@@ -131,8 +131,8 @@ void Registry::warn_of_long_wait() {
       running += (running.empty() ? ": " : "; ") + (holder.launch ? "a graph" : table_.name_of(holder.opcode)) + ", ticket " +
                  std::to_string(holder.position);
     warn_("dwell: the first use of a part of the loop has waited for 1 s: the image that has it waits for the tasks that run" + running +
-          ". If one of them waits for what comes behind it, neither ends: open the runtime with Options::parts = Parts::all (Python: "
-          "parts=\"all\")");
+          ". If one of them waits for what comes behind it, neither ends: open the runtime with all of them (the option "
+          "parts)");
   }));
 }
 

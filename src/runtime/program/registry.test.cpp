@@ -97,7 +97,7 @@ TEST_F(RegistryTest, AFirstUseThatWaitsLongWarnsAndNamesTheTasksThatRun) {
   registry_->need(device::part::links);
   ASSERT_EQ(lines.size(), 1U);
   EXPECT_THAT(lines[0], HasSubstr("tasks that run: b (version 1), ticket " + std::to_string(position) + "."));
-  EXPECT_THAT(lines[0], HasSubstr("Options::parts"));
+  EXPECT_THAT(lines[0], HasSubstr("the option parts"));
 }
 
 TEST_F(RegistryTest, TheLoopWithAllPartsIsMadeInAdvance) {

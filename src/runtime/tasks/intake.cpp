@@ -49,7 +49,7 @@ struct Gated {
 
 void Intake::check(const detail::Task& task) const {
   if ((task.flags & detail::kLevel) != 0 && !parts_.has_priorities)
-    throw Error(errc::unsupported, "priority(n): the runtime has no priorities: open it with Options{.priorities = Priorities{}}");
+    throw Error(errc::unsupported, "priority: the runtime has no priorities: open it with the option priorities");
   if (task.waits == nullptr) return;
   for (std::uint32_t i = 0; i < task.waits->count; ++i) Recorder::refuse(task.waits->position[i]);
 }
@@ -59,7 +59,7 @@ void Intake::check_gang(std::uint32_t groups) const {
   if (groups <= workers) return;
   throw Error(errc::invalid_argument,
               "a gang of " + std::to_string(groups) + " groups cannot run: there are " + std::to_string(workers) +
-                  " workers (RuntimeInfo::workers), and each runs one of them",
+                  " workers (`info().workers`), and each runs one of them",
               {"gang", "", groups, workers});
 }
 
@@ -84,7 +84,7 @@ void Intake::retry(TrySubmit try_submit) {
         throw Error(
             errc::invalid_argument,
             "the callback of a host node has filled the ring of " + std::to_string(parts_.queue.capacity()) +
-                " places (Options::ring_slots) behind its own launch, which keeps its place until the callback returns: submit fewer "
+                " places (the option ring_slots) behind its own launch, which keeps its place until the callback returns: submit fewer "
                 "tasks there, or make the ring larger",
             {"option", "Options::ring_slots", parts_.queue.capacity(), 0});
       if (parts_.queue.pass_over_idle()) parts_.keeper.submitted();
@@ -183,7 +183,7 @@ std::optional<std::uint64_t> Intake::try_enqueue(detail::OperatorState& op, cons
 std::optional<std::uint64_t> Intake::launch_graph(const detail::Task& task, std::uint64_t switches, std::string_view name) {
   parts_.check_open();
   if (Recorder::of(parts_.runtime) != nullptr)
-    throw Error(errc::unsupported, "Runtime::capture: a launch of a graph cannot be captured: add its tasks, or launch it apart");
+    throw Error(errc::unsupported, "capture: a launch of a graph cannot be captured: add its tasks, or launch it apart");
   check(task);
   parts_.code.need(parts_of(task.flags | detail::kGraph));
   if (needs_gates(task)) {

@@ -31,7 +31,7 @@ std::optional<Error> Outcomes::error_of(std::uint64_t position) {
     return Error(errc::task_failed, task + node + how_it_failed(failure.status, failure.why) + first,
                  {launch ? "node" : "task", failure.ran, position}, parts_.host_calls.causes().of(position, why));
   }
-  if (failure.asked) return Error(errc::cancelled, task + " was cancelled by Runtime::cancel", {"task", failure.ran, position});
+  if (failure.asked) return Error(errc::cancelled, task + " was cancelled by `cancel`", {"task", failure.ran, position});
   if (!failure.cause) return Error(errc::cancelled, task + " was cancelled: the runtime was closed before it ran");
   const Failure::Cause& cause = *failure.cause;
   std::string text = task + " was cancelled: it was to start after ticket " + std::to_string(cause.position);
@@ -49,16 +49,16 @@ std::string Outcomes::how_it_failed(int status, const std::string& why) const {
     case status::exception: return " failed: an exception left it" + (why.empty() ? "" : ": " + why);
     case status::out_of_bounds:
       return " failed: it asked for " + (why.empty() ? "an element that a span has not, which a debug build of its operator checks" : why);
-    case status::cancelled: return " was cancelled by Runtime::cancel";
+    case status::cancelled: return " was cancelled by `cancel`";
     case status::interrupted: return " was interrupted when the runtime was closed";
     case status::out_of_scratch:
-      return " failed: Group::shared asked for more than Options::scratch_bytes (" + std::to_string(parts_.scratch_bytes) + " bytes)";
+      return " failed: Group::shared asked for more than the option scratch_bytes (" + std::to_string(parts_.scratch_bytes) + " bytes)";
     case status::overlap:
       return " failed: the result overlaps an input in part, and would have overwritten what was still to be read; write to memory of its "
              "own, or copy the input first";
     case status::out_of_tasks:
       return " failed: there was no room for a task that an operator was to make; let operators make their tasks as a tree, in which each "
-             "makes some dozens at most, or raise Options::spawned_tasks (" +
+             "makes some dozens at most, or raise the option spawned_tasks (" +
              std::to_string(parts_.most_spawned) + ")";
     case status::spawn_refused:
       return " failed: one of several groups of a task was to make another task, Group::then was called a second time, or "
@@ -72,13 +72,12 @@ std::string Outcomes::how_it_failed(int status, const std::string& why) const {
       return " failed: Group::launch was given an Exec without a graph, or was called by a task that descends from a launch of the same "
              "exec, for whose end it would have waited; let that launch end first, or instantiate the graph a second time";
     case status::no_gang:
-      return " failed: Group::gang was called in a task of several groups that is no gang; submit it with dwell::gang(n) instead of "
-             "groups(n)";
+      return " failed: Group::gang was called in a task of several groups that is no gang; submit it with gang instead of groups";
     case status::no_barrier:
       return " failed: Gang::sync was given a barrier's name beyond 7, or more groups than the gang has, which would never all come";
     case status::too_large:
       return " failed: it is a gang of more groups than there are workers (" + std::to_string(parts_.keeper.workers()) +
-             "), so that they cannot all run at once; see RuntimeInfo::workers";
+             "), so that they cannot all run at once; see `info().workers`";
     case status::index_out_of_range:
       return " failed: an index is below 0, or not below the size of the dimension that it counts along; nothing was read or written "
              "there, "

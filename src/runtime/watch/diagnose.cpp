@@ -299,7 +299,7 @@ std::string sentence(const TaskState& task) {
     case Doing::waits_to_run:
       text += " waits for a free worker, or for what it has made";
       return named.empty() ? text : text + ", or for its turn with a graph: " + named;
-    case Doing::parked: return text + " waits for Runtime::resume";
+    case Doing::parked: return text + " waits for `resume`";
     case Doing::lost: return text + " could run, and no worker runs it, or anything that it has made: something of it is lost";
   }
   return text;

@@ -308,7 +308,7 @@ TEST_F(DiagnoseTest, WhatMayStartWaitsForTheResume) {
   submit();
   known_.parked = true;
   EXPECT_EQ(now().tasks[0].doing, Doing::parked);
-  EXPECT_THAT(to_string(now()), AllOf(HasSubstr("the runtime is parked"), HasSubstr("waits for Runtime::resume")));
+  EXPECT_THAT(to_string(now()), AllOf(HasSubstr("the runtime is parked"), HasSubstr("waits for `resume`")));
 }
 
 TEST_F(DiagnoseTest, OnceProvenWhatCouldMoveIsLost) {

@@ -84,7 +84,7 @@ std::optional<std::uint64_t> Preemptor::drain_before(std::uint64_t position) con
 
 Preemption Preemptor::preempt(unsigned priority, std::chrono::nanoseconds timeout) {
   if (priority >= kPriorities)
-    throw Error(errc::invalid_argument, "preempt(" + std::to_string(priority) + "): priorities are 0, the least urgent, to 7",
+    throw Error(errc::invalid_argument, "preempt: priority is " + std::to_string(priority) + ": priorities are 0, the least urgent, to 7",
                 {"argument", "priority", priority, kPriorities - 1});
   if (timeout.count() < 0)
     throw Error(errc::invalid_argument, "preempt: the timeout is negative: give a time, or 0", {"argument", "timeout"});

@@ -129,7 +129,7 @@ Error RuntimeWatch::verdict() {
   const std::string what =
       std::to_string(found.total) + (found.total == 1 ? " task is" : " tasks are") + " not complete: " + in_short(found);
   const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(timeout_).count();
-  const std::string text = "nothing has moved for " + std::to_string(ms) + " ms (Options::stall_timeout), and " + what;
+  const std::string text = "nothing has moved for " + std::to_string(ms) + " ms (the option stall_timeout), and " + what;
   if (parts_.warn) static_cast<void>(failure_of(errc::invalid_argument, [&] { parts_.warn("dwell: the runtime has stalled: " + text); }));
   ErrorFields fields;
   fields.what = "task";
@@ -137,11 +137,10 @@ Error RuntimeWatch::verdict() {
     fields.which = found.tasks.front().name;
     fields.value = found.tasks.front().position;
   }
-  return Error(errc::stalled,
-               text +
-                   ". Runtime::diagnose tells more; tasks that wait for others can be cancelled (Runtime::cancel), and all that are left "
-                   "with Runtime::close(Close::now)",
-               fields);
+  return Error(
+      errc::stalled,
+      text + ". `diagnose` tells more; `cancel` ends tasks that wait for others, and closing the runtime now (`close`) all that are left",
+      fields);
 }
 
 void RuntimeWatch::check_slowly(std::uint64_t position) const {
