@@ -47,8 +47,8 @@ struct RuntimeInfo {
   std::string device;            // "cpu", "cuda:0"
   std::string device_name;       // as the vendor names it
   std::string compiler;          // name and version
-  std::uint32_t workers = 0;     // of the current image
-  std::uint32_t crew = 0;        // workers that fetch
+  std::uint32_t workers = 0;     // of the current image; before the first definition as many as were asked for, which an image has at most
+  std::uint32_t crew = 0;        // workers that fetch; 0 before the first definition
   std::uint32_t registers = 0;   // a thread of the image; 0 on the CPU, as all that follow
   std::uint32_t stack_bytes = 0;
   std::uint32_t shared_bytes = 0;    // static

@@ -207,11 +207,13 @@ class RuntimeInfo:
 
     @property
     def workers(self) -> int:
-        """Of the image that runs."""
+        """
+        Of the image that runs; before the first definition as many as were asked for, which an image has at most.
+        """
 
     @property
     def crew(self) -> int:
-        """Workers that fetch."""
+        """Workers that fetch; 0 before the first definition."""
 
     @property
     def registers(self) -> int:
@@ -1394,8 +1396,6 @@ class LogRecord:
         """
 
     @property
-    def time(self) -> float:
-    @property
     def node(self) -> str:
         """Of a node of a graph: its name, "#3" without one; else empty."""
 
@@ -1403,6 +1403,8 @@ class LogRecord:
     def graph(self) -> str:
         """The name of that graph; empty without one."""
 
+    @property
+    def time(self) -> float:
         """When it was logged, by the device, on the clock of ``time.monotonic``."""
 
     def __repr__(self) -> str: ...

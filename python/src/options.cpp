@@ -133,9 +133,10 @@ void bind_options(nb::module_& m) {
       .add(
           "compiler", [](const Info& i) { return i.compiler; }, "Name and version.")
       .add(
-          "workers", [](const Info& i) { return i.workers; }, "Of the image that runs.")
+          "workers", [](const Info& i) { return i.workers; },
+          "Of the image that runs; before the first definition as many as were asked for, which an image has at most.")
       .add(
-          "crew", [](const Info& i) { return i.crew; }, "Workers that fetch.")
+          "crew", [](const Info& i) { return i.crew; }, "Workers that fetch; 0 before the first definition.")
       .add(
           "registers", [](const Info& i) { return i.registers; }, "A thread of the image; 0 on the CPU, as the next four.")
       .add(

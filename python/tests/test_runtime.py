@@ -286,6 +286,19 @@ def test_each_code_has_a_class():
         assert one.kind == kind and one.__doc__ and one.__module__ == "dwell"
 
 
+def test_info_tells_the_workers_before_the_first_definition():
+    with dwell.Runtime("cpu", workers=3) as runtime:
+        assert (runtime.info().workers, runtime.info().crew) == (3, 0)
+
+
+def test_errors_name_options_as_python_does():
+    with pytest.raises(dwell.InvalidArgument, match=r"^the option ring_slots is 100: it must be a power of two"):
+        dwell.Runtime("cpu", ring_slots=100)
+    with pytest.raises(dwell.InvalidArgument, match=r"^the option workers is 9000: at most 8192") as caught:
+        dwell.Runtime("cpu", workers=9000)
+    assert caught.value.which == "Options::workers"
+
+
 def test_errors_have_fields(rt, ops):
     import pickle
 

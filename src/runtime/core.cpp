@@ -410,7 +410,7 @@ RuntimeInfo Core::info() {
   info.device = info_.device;
   info.device_name = info_.name;
   info.compiler = registry_->compiler().identity();
-  info.workers = keeper().workers();
+  info.workers = keeper().workers() != 0 ? keeper().workers() : keeper().most_workers();
   info.crew = keeper().crew();
   const jit::Resources resources = registry_->table().resources();
   info.registers = resources.registers;

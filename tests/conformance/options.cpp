@@ -142,6 +142,19 @@ TEST_P(OptionsTest, AnUnusableCacheIsReportedInOneLineAndDoesNoHarm) {
   EXPECT_THAT(lines[0], AllOf(HasSubstr("/dev/null/cache"), testing::Not(HasSubstr("\n"))));
 }
 
+TEST_P(OptionsTest, InfoTellsTheWorkersBeforeTheFirstDefinition) {
+  Options few = options();
+  few.workers = 1;
+  Runtime runtime(few);
+  EXPECT_EQ(runtime.info().workers, 1U);
+  EXPECT_EQ(runtime.info().crew, 0U);
+  runtime.define("nothing", kNothing);
+  EXPECT_EQ(runtime.info().workers, 1U);
+  EXPECT_EQ(runtime.info().crew, 1U);
+  few.workers = 0;
+  EXPECT_GT(Runtime(few).info().workers, 0U);
+}
+
 TEST_P(OptionsTest, ZeroIsTheBackendsChoice) {
   Options none;
   none.device = GetParam();

@@ -230,7 +230,7 @@ TEST_F(ImagesTest, TooMuchScratchMemoryIsRefusedWithTheFirstOperator) {
   greedy.scratch_bytes = 1U << 20U;
   Runtime runtime(greedy);
   DWELL_EXPECT_ERROR(runtime.define("add", kAdd), errc::resource_limit, AllOf(HasSubstr("would hold no worker"), HasSubstr("1048576")));
-  EXPECT_EQ(runtime.info().workers, 0U);
+  EXPECT_EQ(runtime.info().crew, 0U);
   runtime.close();
 }
 

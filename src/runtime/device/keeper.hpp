@@ -202,7 +202,8 @@ class Keeper {
 
   // Bytes of scratch memory that each worker is given.
   std::uint32_t scratch_bytes() const { return settings_.lease.scratch_bytes; }
-  std::uint32_t workers() const { return workers_.load(std::memory_order_relaxed); }
+  std::uint32_t workers() const { return workers_.load(std::memory_order_relaxed); }  // 0 before the first image
+  std::uint32_t most_workers() const { return settings_.workers; }
   std::uint32_t crew() const { return crew_.load(std::memory_order_relaxed); }
   std::uint64_t leases() const { return leases_.load(std::memory_order_relaxed); }
   // How many of them found no lease on the device.
