@@ -331,7 +331,11 @@ def test_tasks_come_behind_the_stream_that_an_interface_names(gpu):
 
 def test_streams_see_what_tasks_have_computed(gpu):
     y = gpu.rt.array(np.zeros(4096, "f4"))
-    with held_up(gpu, y, 2) as ticket, torch.cuda.stream(torch.cuda.Stream()):
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):  # memory and code of PyTorch, which would wait for the task that holds the device
+        torch.equal(torch.ones(4096, device="cuda") * 2, torch.full((4096,), 4.0, device="cuda"))
+    torch.cuda.synchronize()
+    with held_up(gpu, y, 2) as ticket, torch.cuda.stream(stream):
         seen = torch.from_dlpack(y)
         assert ticket.done
         doubled = seen * 2
