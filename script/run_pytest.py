@@ -6,8 +6,8 @@ process disturbs no other.
 
 Each file is a process, long ones are several: of `--split` tests (100) at most. Files that were given first start last, those of most tests
 first. What was running when a process hangs (no test ends for `--limit` seconds) or ends has failed; the rest of its tests run in another
-one. Each process has a log. Closes with a line a failure, which the end of what pytest says of it follows, and `pytest: 12 passed, 2 failed,
-1 skipped, 35 s`. Exit status 0: nothing failed.
+one. Each process has a log. Closes with a line a failure, which the end of what pytest says of it follows, and
+`pytest: 12 passed, 2 failed, 1 skipped, 35 s`. Exit status 0: nothing failed.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ from ._errors import (
     TaskTimeout,
     Unsupported,
 )
-from ._functions import *
+from ._functions import *  # noqa: F403
 from ._logging import Logging
 from ._trace import trace
 

@@ -14,15 +14,17 @@ using namespace nb::literals;
 
 namespace {
 
+// Whether results are of floating point alone, by reduction.
+constexpr bool kOfFloats[] = {
+#define DWELL_OF_FLOATS(name, pytorch, numpy, gives, ...) std::string_view(#gives) == "floats",
+    DWELL_REDUCTIONS(DWELL_OF_FLOATS)
+#undef DWELL_OF_FLOATS
+};
+
 // As PyTorch has it, but that means and the like of integers are float32.
 ElementType reduced_type(Reduction reduction, ElementType type) {
-  switch (reduction) {
-#define DWELL_CASE(name, pytorch, numpy, gives, ...) \
-  case Reduction::name: return std::string_view(#gives) == "floats" && !is_floating(type) ? ElementType::f32 : result_of(reduction, type);
-    DWELL_REDUCTIONS(DWELL_CASE)
-#undef DWELL_CASE
-  }
-  return type;
+  const bool of_floats = kOfFloats[static_cast<std::size_t>(reduction)];
+  return of_floats && !is_floating(type) ? ElementType::f32 : result_of(reduction, type);
 }
 
 Tensor reduced(Reduction reduction, const char* name, nb::handle x, nb::handle axis, nb::handle dtype, bool keepdims, double parameter) {

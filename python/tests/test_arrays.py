@@ -18,7 +18,8 @@ def sigmoid(x):
 
 
 UNARY = {  # on numbers between 0.1 and 0.9
-    "abs": np.abs, "acos": np.arccos, "asin": np.arcsin, "asinh": np.arcsinh, "atan": np.arctan, "atanh": np.arctanh, "ceil": np.ceil, "cos": np.cos, "cosh": np.cosh, "erf": erf,
+    "abs": np.abs, "acos": np.arccos, "asin": np.arcsin, "asinh": np.arcsinh, "atan": np.arctan, "atanh": np.arctanh,
+    "ceil": np.ceil, "cos": np.cos, "cosh": np.cosh, "erf": erf,
     "erfc": lambda x: 1 - erf(x), "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "floor": np.floor, "frac": lambda x: x - np.trunc(x),
     "gelu": lambda x: x * (1 + erf(x / np.sqrt(2))) / 2,
     "gelu_tanh": lambda x: x / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))),

@@ -44,8 +44,8 @@ LAYOUTS: dict[str, Callable[[Any], Any]] = {
 Arguments = Callable[[Any, Any], tuple[Any, ...]]
 _ONE = """
 neg abs sign sgn relu floor ceil round trunc frac reciprocal sqrt rsqrt exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh
-cosh tanh asinh acosh atanh erf erfc sigmoid silu mish hardsigmoid hardswish logical_not bitwise_not celu selu logit gelu elu leaky_relu hardtanh softplus
-zero_ prod amax amin max min argmax argmin any all tril triu linalg_vector_norm
+cosh tanh asinh acosh atanh erf erfc sigmoid silu mish hardsigmoid hardswish logical_not bitwise_not celu selu logit gelu elu leaky_relu
+hardtanh softplus zero_ prod amax amin max min argmax argmin any all tril triu linalg_vector_norm
 """
 _TWO = """
 add sub rsub mul div floor_divide remainder fmod pow maximum minimum fmax fmin atan2 hypot eq ne lt le gt ge logical_and logical_or

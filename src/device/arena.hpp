@@ -350,7 +350,7 @@ struct Lease {
   // and the node's status, the number of its exec (GraphHead::number), and its cell. Of another lap when none has failed.
   Quad* failed_inside;
   Overruns* overruns;  // host memory: one a worker
-  u64 arena;      // its address, on which all pointers into it rest
+  u64 arena;           // its address, on which all pointers into it rest
 #define DWELL_PART(name, type, count) type* name;
   DWELL_ARENA_PARTS(DWELL_PART, )
 #undef DWELL_PART

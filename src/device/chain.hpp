@@ -195,8 +195,7 @@ DWELL_DEVICE_COLD void left_bounds(Worker* worker, const OutOfBounds& out) {
   Context& context = worker->context;
   if (context.status != status::ok) return;
   context.status = status::out_of_bounds;
-  Overrun* const to = &context.overruns->last[context.overrun_count++ % 4];
-  write_overrun(to, context.arguments, out.first, out.count, out.size, out.at);
+  write_overrun(context.overruns, context.overrun_count++, context.arguments, out.first, out.count, out.size, out.at);
 }
 
 class Steps {

@@ -10,22 +10,6 @@
 namespace dwell {
 namespace device {
 
-// An access beyond the elements of a span, as the host reads it (LoopMemory::overrun). Nothing was written to one with a `line` of 0.
-struct alignas(8) Overrun {
-  u64 first;      // the element, or the first of several
-  u64 size;       // of the span
-  u64 when;       // now_ns()
-  u32 count;      // of elements, or the largest number
-  u32 line;       // where in the source
-  u32 task[3];    // the words of the task ahead of its arguments (src/device/header.hpp)
-  char file[20];  // the last characters of the source's name; ends with 0
-};
-static_assert(sizeof(Overrun) == 64);
-// The last ones of a worker, which alone writes them.
-struct Overruns {
-  Overrun last[4];
-};
-
 // A place in the source.
 struct SourceLine {
   u32 line;
@@ -41,22 +25,6 @@ struct __attribute__((visibility("default"))) OutOfBounds {
   SourceLine at;
 };
 #endif
-
-// Notes an access by the task whose arguments begin there. Called by one thread.
-DWELL_DEVICE void write_overrun(Overrun* to, const u32* arguments, u64 first, u64 count, u64 size, SourceLine at) {
-  to->line = 0;
-  to->first = first;
-  to->size = size;
-  to->when = now_ns();
-  to->count = count < ~0U ? static_cast<u32>(count) : ~0U;
-  for (u32 i = 0; i < 3; ++i) to->task[i] = arguments[static_cast<i32>(i) - 3];
-  u32 length = 0;
-  while (at.file[length] != 0) ++length;
-  constexpr u32 kMost = sizeof(to->file) - 1;
-  const char* const from = at.file + (length > kMost ? length - kMost : 0);
-  for (u32 i = 0; i <= kMost; ++i) to->file[i] = i < length && i < kMost ? from[i] : 0;
-  to->line = at.line;
-}
 
 // How elements of a span are asked for: an index; where bounds are checked, with the place in the source at which that is done. A value
 // below 0 becomes a large one.

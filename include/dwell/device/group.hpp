@@ -4,6 +4,7 @@
 #include <dwell/device/atomic.hpp>
 #include <dwell/device/exec.hpp>
 #include <dwell/device/level.hpp>
+#include <dwell/device/overrun.hpp>
 #include <dwell/device/range.hpp>
 #include <dwell/device/span.hpp>
 #include <dwell/device/status.hpp>
@@ -354,8 +355,8 @@ namespace device {
 static DWELL_DEVICE_COLD void refuse(const Index& first, u64 count, u64 size) {
   Context* const context = pointer_to_shared<Context>(checked_context);
   if (atomicCAS(&context->status, status::ok, status::out_of_bounds) != status::ok) return;
-  Overrun* const to = &context->overruns->last[context->overrun_count++ % 4];
-  write_overrun(to, pointer_to_shared<const u32>(context->arguments), first.value, count, size, first.at);
+  write_overrun(context->overruns, context->overrun_count++, pointer_to_shared<const u32>(context->arguments), first.value, count, size,
+                first.at);
   // Pairs with the host's load of the task's completion, which is stored behind the group's barrier.
   fence<Scope::system>();
 }

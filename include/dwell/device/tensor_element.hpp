@@ -50,7 +50,7 @@ struct Operation;
 #define DWELL_OPERANDS_1 a
 #define DWELL_OPERANDS_2 a, b
 #define DWELL_OPERANDS_3 a, b, c
-#define DWELL_OPERATION(name, operands, ...)                             \
+#define DWELL_OPERATION(name, operands, ...)                        \
   template <>                                                       \
   struct Operation<TensorOp::name> {                                \
     template <class C>                                              \

@@ -1,5 +1,6 @@
 #include "runtime/device/loop_memory.hpp"
 
+#include <bit>
 #include <cstddef>
 #include <span>
 
@@ -43,16 +44,30 @@ std::optional<device::Quad> LoopMemory::failed_inside(std::uint64_t position) co
   return found;
 }
 
+namespace {
+
+// One that is there and is not written meanwhile: that of a complete task is not, unless later ones take its place.
+std::optional<device::Overrun> read(const std::uint32_t (&from)[device::kOverrunWords]) {
+  // Pairs with the stores of write_overrun, from the last to the first.
+  std::uint32_t words[device::kOverrunWords];
+  for (std::size_t i = device::kOverrunWords; i-- > 0;) words[i] = device::load<device::Order::acquire, device::Scope::system>(&from[i]);
+  const auto overrun = std::bit_cast<device::Overrun>(words);
+  const bool stays = device::load<device::Order::acquire, device::Scope::system>(&from[device::kOverrunWords - 1]) == overrun.line;
+  return stays && overrun.line != 0 ? std::optional(overrun) : std::nullopt;
+}
+
+}  // namespace
+
 std::string LoopMemory::overrun(std::uint64_t of) const {
   const bool node = (of & device::InFlight::kNode) != 0;
   device::Overrun found{};
-  // Its task is complete: what is being written meanwhile is of others, or has no line yet.
   for (const device::Overruns& worker : std::span(static_cast<const device::Overruns*>(overruns_->host()), workers_)) {
-    for (const device::Overrun& overrun : worker.last) {
-      if (device::load<device::Order::acquire, device::Scope::system>(&overrun.line) == 0) continue;
-      const device::Header header = device::Header::from(overrun.task[0], overrun.task[1]);
-      const bool asked = overrun.task[2] == static_cast<std::uint32_t>(of) && header.is_node() == node && !header.is_spawned();
-      if (asked && overrun.when > found.when) found = overrun;
+    for (const auto& words : worker.last) {
+      const std::optional<device::Overrun> overrun = read(words);
+      if (!overrun) continue;
+      const device::Header header = device::Header::from(overrun->task[0], overrun->task[1]);
+      const bool asked = overrun->task[2] == static_cast<std::uint32_t>(of) && header.is_node() == node && !header.is_spawned();
+      if (asked && overrun->when > found.when) found = *overrun;
     }
   }
   if (found.line == 0) return {};
