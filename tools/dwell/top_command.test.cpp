@@ -43,7 +43,7 @@ live::Source source_of(std::uint64_t runtime) {
   };
   source.logs = [](std::uint64_t after, std::size_t, std::uint64_t* next) {
     *next = 1;
-    return after == 0 ? std::vector<LogRecord>{test::log_line("a line of the log")} : std::vector<LogRecord>();
+    return after == 0 ? std::vector<LogRecord>{test::log_line("a line")} : std::vector<LogRecord>();
   };
   return source;
 }
@@ -189,7 +189,7 @@ TEST_F(TopOnATerminal, ShowsTheProcessAndObeysKeys) {
   EXPECT_TRUE(screen_.alternate());
   EXPECT_FALSE(screen_.cursor());
   EXPECT_THAT(screen_.text(), testing::AllOf(HasSubstr("process " + std::to_string(getpid())), HasSubstr("TASKS/s*"), HasSubstr(" axpy"),
-                                             HasSubstr("a line of the log"), HasSubstr("runtime 1 of 2")));
+                                             HasSubstr(": a line"), HasSubstr("runtime 1 of 2")));
   press("n");
   EXPECT_TRUE(shows("OPERATOR*"));
   press("\x1b[D");
@@ -262,7 +262,7 @@ class TopOnce : public test::LiveTest {
 TEST_F(TopOnce, PrintsOnePicture) {
   const live::Published published(source_of(1), {});
   const std::string text = top(false);
-  EXPECT_THAT(text, testing::AllOf(HasSubstr("tasks/s 1.01 k"), HasSubstr(" axpy\n"), HasSubstr("a line of the log"),
+  EXPECT_THAT(text, testing::AllOf(HasSubstr("tasks/s 1.01 k"), HasSubstr(" axpy\n"), HasSubstr(": a line"),
                                    testing::Not(HasSubstr("\x1b"))));
 }
 
