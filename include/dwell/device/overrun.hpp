@@ -19,7 +19,7 @@ struct alignas(8) Overrun {
   u32 line;       // where in the source
 };
 DWELL_CONSTANT u32 kOverrunWords = sizeof(Overrun) / 4;
-static_assert(sizeof(Overrun) == 64);
+static_assert(sizeof(Overrun) == 64, "the host reads it");
 // The last ones of a worker, which alone writes them.
 struct Overruns {
   u32 last[4][kOverrunWords];
