@@ -262,8 +262,8 @@ class TopOnce : public test::LiveTest {
 TEST_F(TopOnce, PrintsOnePicture) {
   const live::Published published(source_of(1), {});
   const std::string text = top(false);
-  EXPECT_THAT(text, testing::AllOf(HasSubstr("tasks/s 1.01 k"), HasSubstr(" axpy\n"), HasSubstr(": a line"),
-                                   testing::Not(HasSubstr("\x1b"))));
+  EXPECT_THAT(text,
+              testing::AllOf(HasSubstr("tasks/s 1.01 k"), HasSubstr(" axpy\n"), HasSubstr(": a line"), testing::Not(HasSubstr("\x1b"))));
 }
 
 TEST_F(TopOnce, PrintsJson) {
