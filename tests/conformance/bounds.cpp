@@ -97,7 +97,7 @@ TEST_P(BoundsTest, EachOfManyTasksTellsItsOwn) {
     try {
       tickets[static_cast<std::size_t>(i)].wait();
     } catch (const Error& error) {
-      const std::string message = error.message();
+      const std::string& message = error.message();
       if (message.find("element " + std::to_string(16 + i) + " of a span of 16") != std::string::npos) {
         ++told;
       } else {
