@@ -38,7 +38,7 @@ struct CompileOptions {
   bool lto = false;
   bool line_info = false;  // source lines for profilers and debuggers
   // Everything for a debugger; on a CPU without optimisation. Operators check the bounds of their spans, of buffers, slices and shared
-  // memory alike: a task that asks for an element that there is not fails with status::out_of_bounds, and its error tells index, size and
+  // memory alike: a task that accesses an element beyond them fails with status::out_of_bounds, and its error tells index, size and
   // line.
   bool debug = false;
 

@@ -18,19 +18,20 @@ namespace dwell {
 //             those in C++ and f32 in Python; `place` i64, `truth` bool
 //   calls     what functions take beside axes: `plain`, nothing; `typed`, in Python a dtype; `corrected`, less how much the count divides;
 //             `own`, what is said where they are
-#define DWELL_REDUCTIONS(X)                                                                                                           \
-  X(sum, sum, sum, wide, typed, "the sum")                                                                                            \
-  X(mean, mean, mean, floats, typed, "the mean")                                                                                      \
-  X(prod, prod, prod, wide, typed, "the product")                                                                                     \
-  X(amax, amax, max, same, plain, "the largest element")                                                                              \
-  X(amin, amin, min, same, plain, "the smallest element")                                                                             \
-  X(argmax, argmax, argmax, place, plain, "the place of the largest element, the first of equal ones in the order of rows")           \
-  X(argmin, argmin, argmin, place, plain, "the place of the smallest element, the first of equal ones in the order of rows")          \
-  X(any, any, any, truth, plain, "whether some element is not 0")                                                                     \
-  X(all, all, all, truth, plain, "whether no element is 0")                                                                           \
-  X(var, var, var, floats, corrected, "the sum of squared differences from the mean, divided by the count less the correction")       \
-  X(stddev, std, std, floats, corrected, "the square root of `var`")                                                                  \
-  X(norm, norm, vector_norm, floats, own, "the sum of ``|x|**p`` to the power of 1/p; the largest or smallest |x| for an infinite p") \
+#define DWELL_REDUCTIONS(X)                                                                                                            \
+  X(sum, sum, sum, wide, typed, "the sum")                                                                                             \
+  X(mean, mean, mean, floats, typed, "the mean")                                                                                       \
+  X(prod, prod, prod, wide, typed, "the product")                                                                                      \
+  X(amax, amax, max, same, plain, "the largest element")                                                                               \
+  X(amin, amin, min, same, plain, "the smallest element")                                                                              \
+  X(argmax, argmax, argmax, place, plain, "the place of the largest element, the first of equal ones in the order of rows")            \
+  X(argmin, argmin, argmin, place, plain, "the place of the smallest element, the first of equal ones in the order of rows")           \
+  X(any, any, any, truth, plain, "whether some element is not 0")                                                                      \
+  X(all, all, all, truth, plain, "whether no element is 0")                                                                            \
+  X(var, var, var, floats, corrected, "the sum of squared differences from the mean, divided by the count less the correction")        \
+  X(stddev, std, std, floats, corrected, "the square root of `var`")                                                                   \
+  X(norm, norm, vector_norm, floats, own,                                                                                              \
+    "the sum of ``|x|**p`` to the power of 1/p; the largest or smallest |x| for an infinite p, the count of those not 0 for a p of 0") \
   X(logsumexp, logsumexp, logsumexp, real, plain, "the logarithm of the sum of exponentials")
 
 enum class Reduction : std::uint8_t {

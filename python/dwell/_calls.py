@@ -19,7 +19,7 @@ class _Parameter(NamedTuple):
 
 
 _SIGNATURE = re.compile(r"^ {4}\d+\. \w+\((.*)\)(?: -> .*)?$", re.MULTILINE)
-# What nanobind takes for these annotations.
+# The types that nanobind accepts for an annotation.
 _PLAIN: dict[str, tuple[type, ...]] = {"bool": (bool,), "str": (str,), "None": (type(None),)}
 
 

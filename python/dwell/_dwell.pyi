@@ -982,7 +982,7 @@ class Batch:
 
     def norm(self, to: object, x: object, axes: object | None = None, p: float = 2.0) -> None:
         """
-        to = the sum of ``|x|**p`` to the power of 1/p; the largest or smallest |x| for an infinite p. Along axes: all, when none is named; `to` has the shape of x without them, or 1 in their place.
+        to = the sum of ``|x|**p`` to the power of 1/p; the largest or smallest |x| for an infinite p, the count of those not 0 for a p of 0. Along axes: all, when none is named; `to` has the shape of x without them, or 1 in their place.
         """
 
     def logsumexp(self, to: object, x: object, axes: object | None = None) -> None:

@@ -26,8 +26,7 @@ struct __attribute__((visibility("default"))) OutOfBounds {
 };
 #endif
 
-// How elements of a span are asked for: an index; where bounds are checked, with the place in the source at which that is done. A value
-// below 0 becomes a large one.
+// The index of an element of a span; in operators that check bounds, with its place in the source. A negative value becomes a large one.
 #if DWELL_CHECKED
 struct Index {
   template <class I>
@@ -48,7 +47,7 @@ DWELL_DEVICE void begin_checks(u32 context) { checked_context = context; }
 // Fails the task, unless it had failed before. Defined in group.hpp, behind what a context is.
 static DWELL_DEVICE_COLD void refuse(const Index& first, u64 count, u64 size);
 
-// What is read and written instead of elements that there are not.
+// Memory that an access beyond a span reads and writes instead.
 DWELL_CONSTANT u32 kMostCheckedBytes = 4096;
 static __device__ __align__(16) u8 no_element[kMostCheckedBytes];
 

@@ -179,10 +179,10 @@ class Gang {
     if (begun != 0) note_barrier(context_, begun, Event::kNeighbours);
   }
 
-  // Whether the timeline notes barriers. Asked before the group's own barrier, so that the load ends beside it.
+  // Whether the timeline notes barriers. Called before the group's own barrier, which the load overlaps.
   DWELL_DEVICE bool is_noted() const { return context_->events.quads != nullptr; }
-  // When all threads of the group have come to the gang's barrier, in the thread that notes it; 0 in the others, and when nothing is noted.
-  // That thread is in another warp than those that release and wait, if there is one.
+  // The time at which all threads of the group have come to the gang's barrier, in the thread that notes it; 0 in the others, and when
+  // nothing is noted. In a group of several warps another warp releases and waits.
   DWELL_DEVICE u64 noted_begin(bool notes) const { return group_.rank() == group_.size() / 2 && size_ > 1 && notes ? device::now_ns() : 0; }
 
   DWELL_DEVICE void sync_with(u32 count, u32 a, u32 b, u32 c, u32 d) const {

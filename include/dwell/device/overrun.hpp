@@ -21,8 +21,9 @@ struct alignas(8) Overrun {
 DWELL_CONSTANT u32 kOverrunWords = sizeof(Overrun) / 4;
 static_assert(sizeof(Overrun) == 64, "the host reads it");
 // The last ones of a worker, which alone writes them.
+DWELL_CONSTANT u32 kOverrunsKept = 4;
 struct Overruns {
-  u32 last[4][kOverrunWords];
+  u32 last[kOverrunsKept][kOverrunWords];
 };
 
 // Notes an access by the task whose arguments begin there; `number` counts those of the worker. Called by one thread.
@@ -43,7 +44,7 @@ DWELL_DEVICE void write_overrun(Overruns* overruns, u32 number, const u32* argum
   const char* const from = at.file + (length > kMost ? length - kMost : 0);
   for (u32 i = 0; i <= kMost; ++i) overrun.file[i] = i < length && i < kMost ? from[i] : '\0';
   overrun.line = at.line;
-  u32* const to = overruns->last[number % 4];
+  u32* const to = overruns->last[number % kOverrunsKept];
   store<Order::relaxed, Scope::system>(to + kOverrunWords - 1, 0U);
   // Release, each: the words behind the 0, and the line behind the words. Pairs with LoopMemory::overrun.
   for (u32 i = 0; i < kOverrunWords; ++i) store<Order::release, Scope::system>(to + i, both.word[i]);

@@ -17,9 +17,9 @@ struct EnableIf<true> {
 }  // namespace device
 
 // `size()` elements of type T that lie one after the other from `data()`. A view: it owns nothing, and is copied by value.
-// Inside an operator it stays valid for the whole task. Operators that are compiled with CompileOptions::debug check bounds: an access to
-// elements that there are not fails the task with status::out_of_bounds. On a CPU it ends the operator by an exception; on CUDA it reads
-// and writes memory that means nothing, and the operator goes on. Others check none.
+// Inside an operator it stays valid for the whole task. Operators compiled with CompileOptions::debug check bounds: an access beyond the
+// elements fails the task with status::out_of_bounds. On a CPU an exception ends the operator; on CUDA the access goes to other memory, and
+// the operator goes on. Other operators check nothing.
 template <class T>
 class Span {
  public:
@@ -39,7 +39,7 @@ class Span {
   DWELL_HOST_DEVICE T* begin() const { return data_; }
   DWELL_HOST_DEVICE T* end() const { return data_ + size_; }
 
-  // Elements [first, first + count); the caller sees to it that they exist. Where bounds are checked and some do not: none.
+  // Elements [first, first + count); the caller sees to it that they exist. Empty in an operator that checks bounds, if some do not.
   DWELL_HOST_DEVICE Span subspan(device::Index first, u64 count) const {
     return has(first, count) ? Span(data_ + device::value_of(first), count) : Span();
   }
@@ -60,14 +60,14 @@ class Span {
                                             scope s = scope::device) const;
 
  private:
-  // Where an element lies.
+  // The address of an element.
   DWELL_HOST_DEVICE T* at(device::Index index) const {
 #if DWELL_CHECKED
     if (index.value >= size_) return device::refuse_element<T>(index, size_);
 #endif
     return data_ + device::value_of(index);
   }
-  // Whether there are these elements, as far as that is checked.
+  // Checks that elements exist; true in operators that check nothing.
   DWELL_HOST_DEVICE bool has(device::Index first, u64 count) const {
 #if DWELL_CHECKED
     if (first.value > size_ || count > size_ - first.value) {

@@ -25,7 +25,7 @@ DWELL_CONSTANT i32 launch_refused = -14;  // Group::launch of no exec, or by a t
 DWELL_CONSTANT i32 index_out_of_range = -15;  // an index named an element that a tensor does not have (Batch::gather and the like)
 DWELL_CONSTANT i32 exception = -16;           // a C++ exception left the operator, on the CPU
 DWELL_CONSTANT i32 interrupted = -17;         // the runtime was closed in the middle of it
-DWELL_CONSTANT i32 out_of_bounds = -18;       // an element that a span does not have, in an operator compiled with CompileOptions::debug
+DWELL_CONSTANT i32 out_of_bounds = -18;       // an element beyond a span, in an operator compiled with CompileOptions::debug
 }  // namespace status
 
 }  // namespace dwell

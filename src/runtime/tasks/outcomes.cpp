@@ -47,8 +47,7 @@ std::string Outcomes::how_it_failed(int status, const std::string& why) const {
   switch (status) {
     case status::threw: return " failed: its callback threw " + (why.empty() ? "an exception" : why);
     case status::exception: return " failed: an exception left it" + (why.empty() ? "" : ": " + why);
-    case status::out_of_bounds:
-      return " failed: it asked for " + (why.empty() ? "an element that a span has not, which a debug build of its operator checks" : why);
+    case status::out_of_bounds: return " failed: it asked for " + (why.empty() ? "an element beyond a span" : why);
     case status::cancelled: return " was cancelled by `cancel`";
     case status::interrupted: return " was interrupted when the runtime was closed";
     case status::out_of_scratch:

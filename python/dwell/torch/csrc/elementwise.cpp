@@ -432,10 +432,10 @@ using namespace dwell::pytorch;  // NOLINT(google-build-using-namespace): of thi
 namespace aten = at::_ops;
 using dwell::TensorOp;
 
-// What the rows of operations say (tensor_op.hpp): x -> y, in place, and with `out`.
+// Entries that follow from the rows of tensor_op.hpp. `one`: x -> y, in place, and with `out`.
 #define DWELL_TAKE_one(name, types) \
   take_all<Direct<TensorOp::name, Types::types, gives(TensorOp::name)>, aten::name, aten::name##_, aten::name##_out>(m);
-// With two tensors, and with a number in the place of the second.
+// `two`: the same of two tensors, and of a tensor and a number.
 #define DWELL_TAKE_two(name, types)                                                                                \
   take_all<Direct<TensorOp::name, Types::types, gives(TensorOp::name)>, aten::name##_Tensor, aten::name##__Tensor, \
            aten::name##_Tensor_out, aten::name##_Scalar, aten::name##__Scalar, aten::name##_Scalar_out>(m);
@@ -451,7 +451,7 @@ using dwell::TensorOp;
 void dwell::pytorch::take_elementwise(torch::Library& m) {
   DWELL_TENSOR_OPS(DWELL_TAKE)
 
-  // Those whose rows say `own`, and others that PyTorch has.
+  // Operations whose rows say `own`, and those of PyTorch that have no row.
   take_all<Direct<TensorOp::sign, Types::numbers>, aten::sgn, aten::sgn_, aten::sgn_out>(m);
   take_all<Relu, aten::relu, aten::relu_>(m);
   take_all<RoundDecimals, aten::round_decimals, aten::round__decimals, aten::round_decimals_out>(m);
