@@ -39,6 +39,7 @@ class Bench {
         failed_inside(1U << shift),
         log(workers),
         log_read(std::size_t{workers} * 16),
+        overruns(workers),
         layout(device::layout_arena(shift, workers, 0, false, deques)),
         arena(static_cast<std::uint8_t*>(std::aligned_alloc(256, layout.bytes + kPieces)), &std::free),
         queue(ring.data(), completions.data(), report, shift, first, [this](std::uint32_t opcode) { return name_of(opcode); }) {
@@ -52,6 +53,7 @@ class Bench {
     lease.failed_inside = failed_inside.data();
     lease.log = log.data();
     lease.log_read = log_read.data();
+    lease.overruns = overruns.data();
     device::point_into_arena(&lease, layout, reinterpret_cast<std::uint64_t>(arena.get()));
     lease.workers = workers;
     lease.crew = 1;
@@ -165,6 +167,7 @@ class Bench {
   std::vector<device::Quad> failed_inside;
   std::vector<device::Slot> log;  // too few slots for a line
   std::vector<u32> log_read;
+  std::vector<device::Overruns> overruns;
   device::LeaseReport report{};
   device::ArenaHeader layout;
   std::unique_ptr<std::uint8_t, decltype(&std::free)> arena;
