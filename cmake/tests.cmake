@@ -6,7 +6,7 @@ file(MAKE_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
 include(GoogleTest)
 
 # Compiled one by one in unity builds too: they share the names of their helpers.
-file(GLOB device_tests CONFIGURE_DEPENDS src/device/*.test.cpp)
+file(GLOB device_tests CONFIGURE_DEPENDS src/device/*.test.cpp src/tensor/device/*.test.cpp)
 set_source_files_properties(${device_tests} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 
 # As in cmake/cuda.cmake: paths go to the sources that read them alone.

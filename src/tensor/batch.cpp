@@ -9,10 +9,10 @@
 
 #include <dwell/after.hpp>
 #include <dwell/detail/checked.hpp>
-#include <dwell/device/tensor_program.hpp>
 #include <dwell/error.hpp>
 
 #include "tensor/collected.hpp"
+#include "tensor/device/program.hpp"
 #include "tensor/formula_code.hpp"
 #include "tensor/formulas.hpp"
 #include "tensor/layout.hpp"

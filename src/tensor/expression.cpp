@@ -4,9 +4,9 @@
 #include <string>
 #include <utility>
 
-#include <dwell/device/tensor_program.hpp>
 #include <dwell/error.hpp>
 
+#include "tensor/device/program.hpp"
 #include "tensor/expressed.hpp"
 
 namespace dwell {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include <dwell/device/tensor_program.hpp>
+#include "tensor/device/program.hpp"
 
 namespace dwell::tensor {
 

@@ -4,8 +4,9 @@
 #include <array>
 #include <vector>
 
-#include <dwell/device/tensor_program.hpp>
 #include <dwell/error.hpp>
+
+#include "tensor/device/program.hpp"
 
 namespace dwell::tensor {
 

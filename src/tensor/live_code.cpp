@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include <dwell/device/tensor_program.hpp>
+#include "tensor/device/program.hpp"
 
 namespace dwell::tensor {
 

@@ -1,10 +1,10 @@
 #include "tensor/live_code.hpp"
 
-#include <vector>
-
 #include <gmock/gmock.h>
 
-#include <dwell/device/tensor_program.hpp>
+#include <vector>
+
+#include "tensor/device/program.hpp"
 
 namespace dwell::tensor {
 namespace {

@@ -8,10 +8,10 @@
 #include <optional>
 #include <vector>
 
-#include <dwell/device/tensor_program.hpp>
 #include <dwell/tensor.hpp>
 
 #include "base/inplace_vector.hpp"
+#include "tensor/device/program.hpp"
 
 namespace dwell::tensor {
 

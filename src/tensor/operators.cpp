@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include <dwell/device/tensor_program.hpp>
+#include "tensor/device/program.hpp"
 
 namespace dwell::tensor {
 
@@ -13,7 +13,7 @@ constexpr std::uint32_t kMostWords =
     device::ProgramWords::words(true, device::kMaxDims, device::kMaxTensors, device::kMaxInstructions, device::kMaxConstants);
 static_assert(kMostWords <= 320, "the operator below takes as many");
 
-constexpr const char* kElementwiseText = R"(#include <dwell/device/elementwise.hpp>
+constexpr const char* kElementwiseText = R"(#include "tensor/device/elementwise.hpp"
 
 template <dwell::u32 count>
 struct Words {

@@ -8,9 +8,9 @@
 #include <string>
 #include <utility>
 
-#include <dwell/device/tensor_product.hpp>
 #include <dwell/error.hpp>
 
+#include "tensor/device/product.hpp"
 #include "tensor/layout.hpp"
 
 namespace dwell::tensor {
@@ -60,7 +60,7 @@ std::int64_t divided(std::int64_t count, std::int64_t by) { return (count + by -
 
 }  // namespace
 
-const OwnSource kProduct{"dwell_product", R"(#include <dwell/device/tensor_matmul.hpp>
+const OwnSource kProduct{"dwell_product", R"(#include "tensor/device/matmul.hpp"
 
 struct Words {
   dwell::u32 at[55];

@@ -4,7 +4,7 @@
 
 #include <bit>
 
-#include <dwell/device/tensor_product.hpp>
+#include "tensor/device/product.hpp"
 
 namespace dwell::tensor {
 namespace {

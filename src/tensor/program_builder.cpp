@@ -6,10 +6,10 @@
 #include <string>
 #include <utility>
 
-#include <dwell/device/tensor_number.hpp>
-#include <dwell/device/tensor_program.hpp>
 #include <dwell/error.hpp>
 
+#include "tensor/device/number.hpp"
+#include "tensor/device/program.hpp"
 #include "tensor/live_code.hpp"
 
 namespace dwell::tensor {

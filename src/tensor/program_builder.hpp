@@ -9,9 +9,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include <dwell/device/tensor_program.hpp>
 #include <dwell/tensor.hpp>
 
+#include "tensor/device/program.hpp"
 #include "tensor/expressed.hpp"
 #include "tensor/formula_code.hpp"
 #include "tensor/named_tensors.hpp"
@@ -26,7 +26,7 @@ struct Given {
   std::int64_t integer = 0;  // of another
 };
 
-// A program over tensors of one shape (dwell/device/tensor_program.hpp), to which assignments are added one by one. The machine that runs
+// A program over tensors of one shape (tensor/device/program.hpp), to which assignments are added one by one. The machine that runs
 // it has one accumulator: an operation has at most one operand that is computed right before it, others are kept in temporaries. What an
 // assignment has stored is still in the accumulator for the next.
 class ProgramBuilder {

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <string_view>
 
-#include <dwell/device/compiled_elementwise.hpp>
+#include "tensor/device/compiled_elementwise.hpp"
 
 namespace dwell::tensor {
 
@@ -66,7 +66,7 @@ std::string source_of(const ProgramForm& form) {
   const ProgramWords program(form.data());
   const std::uint32_t count =
       ProgramWords::words(program.wide(), program.dims(), program.tensors(), program.instructions(), program.constants());
-  std::string text = "#include <dwell/device/compiled_elementwise.hpp>\n\nnamespace {\n\nstruct Program {\n";
+  std::string text = "#include \"tensor/device/compiled_elementwise.hpp\"\n\nnamespace {\n\nstruct Program {\n";
   text += std::string("  static constexpr bool wide = ") + (program.wide() ? "true" : "false") + ";\n";
   text += "  static constexpr dwell::u32 dims = " + std::to_string(program.dims()) + ";\n";
   text += "  static constexpr dwell::device::ProgramTensor tensor[] = {\n";

@@ -1,4 +1,4 @@
-// The source of an operator that runs one program (dwell/device/compiled_elementwise.hpp).
+// The source of an operator that runs one program (tensor/device/compiled_elementwise.hpp).
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace dwell::tensor {
 // head, a word for each tensor, the code.
 using ProgramForm = std::vector<std::uint32_t>;
 
-// Of the words of a program (dwell/device/tensor_program.hpp), into `form`.
+// Of the words of a program (tensor/device/program.hpp), into `form`.
 void take_form(std::span<const std::uint32_t> words, ProgramForm& form);
 std::uint64_t hash_of(const ProgramForm& form);
 

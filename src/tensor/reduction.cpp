@@ -68,7 +68,7 @@ namespace tensor {
 
 namespace {
 
-constexpr const char* kReduceText = R"(#include <dwell/device/tensor_reduce.hpp>
+constexpr const char* kReduceText = R"(#include "tensor/device/reduce.hpp"
 
 struct ReduceWords {
   dwell::u32 at[64];

@@ -1,14 +1,14 @@
-// Reductions as operations of a batch (device/tensor_rows.hpp).
+// Reductions as operations of a batch (tensor/device/rows.hpp).
 #pragma once
 
 #include <array>
 #include <cstdint>
 
-#include <dwell/device/tensor_rows.hpp>
 #include <dwell/reduction.hpp>
 #include <dwell/tensor.hpp>
 
 #include "base/inplace_vector.hpp"
+#include "tensor/device/rows.hpp"
 #include "tensor/operation.hpp"
 #include "tensor/operators.hpp"
 

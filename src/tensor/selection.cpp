@@ -74,7 +74,7 @@ std::int64_t packed(const Selection& selection, const Layout& layout) {
 
 }  // namespace
 
-const OwnSource kSelection{"dwell_selection", R"(#include <dwell/device/tensor_select.hpp>
+const OwnSource kSelection{"dwell_selection", R"(#include "tensor/device/select.hpp"
 
 struct Words {
   dwell::u32 at[42];

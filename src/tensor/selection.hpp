@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
-#include <dwell/device/tensor_selection.hpp>
 #include <dwell/tensor.hpp>
 
+#include "tensor/device/selection.hpp"
 #include "tensor/operation.hpp"
 #include "tensor/operators.hpp"
 
@@ -14,7 +14,7 @@ namespace dwell::tensor {
 // The operator that runs it.
 extern const OwnSource kSelection;
 
-// What device/tensor_selection.hpp says, for each place of a shape. The tensors are views of that shape, with a stride of 0 along the
+// What tensor/device/selection.hpp says, for each place of a shape. The tensors are views of that shape, with a stride of 0 along the
 // dimension that is indexed in the one that it is in. Of lower and upper there is no index: it is `from`.
 struct Selection {
   device::SelectionKind kind;

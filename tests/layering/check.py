@@ -61,6 +61,8 @@ LAYERS = (
     Layer(("graph/",), ("base/", "graph/", "live/", "runtime/", "device/", "dwell/"), "standard"),
     # Users of the library among its folders: they see no more than a program does.
     Layer(("orchestrator/",), ("base/", "orchestrator/", "dwell/"), "standard"),
+    # Operators of tensors, in the text of which jit finds no more than in a user's.
+    Layer(("tensor/device/",), (*DEVICE_API, "tensor/device/"), "none"),
     Layer(("tensor/",), ("base/", "tensor/", "dwell/"), "standard"),
     Layer(("observe/",), ("base/", "observe/", "dwell/"), "standard"),
     # Shows a process to others: the runtime hands it functions, so it need not see the runtime. A dead one has left the ring itself.

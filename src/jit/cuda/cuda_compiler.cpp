@@ -71,18 +71,18 @@ bool makes_tasks(std::span<const std::byte> object) {
   return elf && std::ranges::any_of(elf->symbols(), [](const Elf::Symbol& symbol) { return symbol.name == "dwell_spawn"; });
 }
 
-// The embedded headers whose names start with `prefix`.
-std::vector<Nvrtc::Header> headers_below(std::string_view prefix) {
+// The embedded headers that the resident loop includes: all of them.
+std::vector<Nvrtc::Header> headers_for_loop() {
   std::vector<Nvrtc::Header> headers;
-  for (const EmbeddedFile& file : embedded_headers()) {
-    if (file.name.starts_with(prefix)) headers.push_back({file.name.data(), file.text.data()});
-  }
+  for (const EmbeddedFile& file : embedded_headers()) headers.push_back({file.name.data(), file.text.data()});
   return headers;
 }
 
 // The headers that #include finds by name in a source of the user's. Views of `options`.
 std::vector<Nvrtc::Header> headers_for(const CompileOptions& options) {
-  std::vector<Nvrtc::Header> headers = headers_below("dwell/");
+  std::vector<Nvrtc::Header> headers;
+  for (const EmbeddedFile& file : embedded_headers())
+    if (is_operator_header(file.name)) headers.push_back({file.name.data(), file.text.data()});
   for (const auto& [name, header] : options.headers) headers.push_back({name.c_str(), header.c_str()});
   return headers;
 }
@@ -314,7 +314,7 @@ const CudaCompiler::Loop& CudaCompiler::loop(Dispatch dispatch, std::uint32_t pa
   };
   const auto make = [&] {
     NvrtcResult result =
-        Nvrtc::get().compile(options_.loop, program_name("loop"), headers_below(""), flags_for(loop_options(dispatch, parts)),
+        Nvrtc::get().compile(options_.loop, program_name("loop"), headers_for_loop(), flags_for(loop_options(dispatch, parts)),
                              dispatch == Dispatch::called ? Form::native : Form::lto);
     if (!result.ok) throw Error(errc::compile_failed, "the resident loop does not compile for " + tools().arch + ":\n" + result.log);
     return Loop{std::move(result.bytes), std::move(result.log)};

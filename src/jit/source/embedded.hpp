@@ -8,7 +8,8 @@
 
 namespace dwell::jit {
 
-// `name` is the path as device code includes it: "dwell/device/group.hpp", "device/ring.hpp". `text` ends in a null character.
+// `name` is the path as device code includes it: "dwell/device/group.hpp", "device/ring.hpp", "tensor/device/reduce.hpp". `text` ends in a
+// null character.
 struct EmbeddedFile {
   std::string_view name;
   std::string_view text;
@@ -16,7 +17,7 @@ struct EmbeddedFile {
 
 std::span<const EmbeddedFile> embedded_headers();
 
-// Whether `name` is one of those that operators include ("dwell/...").
+// Whether `name` is one of those that operators include: all but the loop's own ("device/...").
 bool is_operator_header(std::string_view name);
 
 // A digest of all of them, for keys of caches.

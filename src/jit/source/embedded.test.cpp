@@ -21,6 +21,7 @@ TEST(Embedded, ContainsTheDeviceHeaders) {
   EXPECT_NE(text_of("dwell/device.hpp").find("#include <dwell/device/group.hpp>"), std::string_view::npos);
   EXPECT_NE(text_of("dwell/device/operator.hpp").find("DWELL_EXPORT"), std::string_view::npos);
   EXPECT_FALSE(text_of("device/ring.hpp").empty());
+  EXPECT_FALSE(text_of("tensor/device/reduce.hpp").empty());
   for (const EmbeddedFile& file : embedded_headers()) {
     EXPECT_EQ(file.text.data()[file.text.size()], '\0') << file.name;
     EXPECT_TRUE(file.text.ends_with('\n')) << file.name;

@@ -58,7 +58,7 @@ DWELL_LIBRARY_BINARY(copysign, copysign)
 #undef DWELL_LIBRARY_UNARY
 #undef DWELL_LIBRARY_FUNCTION
 
-// ---- Integers: sums and products wrap, and so do their types (tensor_program.hpp) --------------------------------------------------
+// ---- Integers: sums and products wrap, and so do their types (program.hpp) --------------------------------------------------
 
 DWELL_DEVICE i64 add(i64 a, i64 b) { return static_cast<i64>(static_cast<u64>(a) + static_cast<u64>(b)); }
 DWELL_DEVICE i64 sub(i64 a, i64 b) { return static_cast<i64>(static_cast<u64>(a) - static_cast<u64>(b)); }

@@ -1,4 +1,4 @@
-#include <dwell/device/tensor_mma.hpp>
+#include "tensor/device/mma.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // A reduction as it travels in a task: the tensor is rows, each of which is reduced, or replaced by what follows from all of it.
 #pragma once
 
-#include <dwell/device/tensor_program.hpp>
+#include "tensor/device/program.hpp"
 
 namespace dwell {
 namespace device {

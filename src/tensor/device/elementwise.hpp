@@ -1,4 +1,4 @@
-// The machine that runs programs over the elements of tensors (tensor_program.hpp): nothing has to be compiled for a new expression.
+// The machine that runs programs over the elements of tensors (program.hpp): nothing has to be compiled for a new expression.
 //
 // Each thread works on several elements at once, so that reading an instruction is paid for once for all of them. The accumulator lives in
 // registers: a chain of operations, the usual program, touches no memory but its tensors. On CUDA what is usual is inline, and the rest
@@ -7,8 +7,9 @@
 
 #include <dwell/device/group.hpp>
 #include <dwell/device/pack.hpp>
-#include <dwell/device/plain_elementwise.hpp>
-#include <dwell/device/tensor_element.hpp>
+
+#include "tensor/device/element.hpp"
+#include "tensor/device/plain_elementwise.hpp"
 
 namespace dwell {
 namespace device {
@@ -261,7 +262,7 @@ DWELL_DEVICE_COLD void run_in_slots(const Group& g, const u32* words) {
     Machine<Slot>(g, words, static_cast<u32>(first)).run();
 }
 
-// Together: runs a program (tensor_program.hpp) over all its elements, divided among all groups of the task.
+// Together: runs a program (program.hpp) over all its elements, divided among all groups of the task.
 DWELL_DEVICE void run_program(const Group& g, const u32* words) {
   if (ProgramWords(words).plain())
     run_plain(g, words);

@@ -1,5 +1,5 @@
 // Products as the threads of a GPU's group compute them, with a thread of the host for each.
-#include <dwell/device/tensor_tiles.hpp>
+#include "tensor/device/tiles.hpp"
 
 #include <gtest/gtest.h>
 

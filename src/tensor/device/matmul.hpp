@@ -1,10 +1,11 @@
-// Small products of matrices (tensor_product.hpp): a tile of the result is computed by one group, from first to last along k, so that
+// Small products of matrices (product.hpp): a tile of the result is computed by one group, from first to last along k, so that
 // results do not depend on how many groups share the task.
 #pragma once
 
 #include <dwell/device/group.hpp>
-#include <dwell/device/tensor_matrix.hpp>
-#include <dwell/device/tensor_tiles.hpp>
+
+#include "tensor/device/matrix.hpp"
+#include "tensor/device/tiles.hpp"
 
 namespace dwell {
 namespace device {

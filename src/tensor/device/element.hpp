@@ -1,9 +1,9 @@
-// Programs over tensors (tensor_program.hpp), one element at a time.
+// Programs over tensors (program.hpp), one element at a time.
 #pragma once
 
-#include <dwell/device/tensor_math.hpp>
-#include <dwell/device/tensor_number.hpp>
-#include <dwell/device/tensor_program.hpp>
+#include "tensor/device/math.hpp"
+#include "tensor/device/number.hpp"
+#include "tensor/device/program.hpp"
 
 namespace dwell {
 namespace device {

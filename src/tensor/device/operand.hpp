@@ -4,7 +4,8 @@
 
 #include <dwell/device/pack.hpp>
 #include <dwell/device/platform.hpp>
-#include <dwell/device/tensor_product.hpp>
+
+#include "tensor/device/product.hpp"
 
 namespace dwell {
 namespace device {

@@ -1,9 +1,9 @@
-// Numbers that a thread works on at once, and how rows of them are mapped and combined (tensor_rows.hpp).
+// Numbers that a thread works on at once, and how rows of them are mapped and combined (rows.hpp).
 #pragma once
 
-#include <dwell/device/tensor_math.hpp>
-#include <dwell/device/tensor_number.hpp>
-#include <dwell/device/tensor_rows.hpp>
+#include "tensor/device/math.hpp"
+#include "tensor/device/number.hpp"
+#include "tensor/device/rows.hpp"
 
 namespace dwell {
 namespace device {

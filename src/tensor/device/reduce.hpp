@@ -1,4 +1,4 @@
-// The machine that reduces rows of tensors, or replaces them by what follows from all of a row (tensor_rows.hpp).
+// The machine that reduces rows of tensors, or replaces them by what follows from all of a row (rows.hpp).
 //
 // A thread works on several lanes at once. On CUDA these are neighbouring columns of a row, which one thread, some or all of a group share:
 // short rows are taken several at once. On a CPU lanes are neighbouring columns too or, where rows lie closer to each other than columns,
@@ -8,7 +8,8 @@
 #include <dwell/device/exchange.hpp>
 #include <dwell/device/group.hpp>
 #include <dwell/device/pack.hpp>
-#include <dwell/device/tensor_lanes.hpp>
+
+#include "tensor/device/lanes.hpp"
 
 namespace dwell {
 namespace device {

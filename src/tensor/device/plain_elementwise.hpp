@@ -5,7 +5,8 @@
 
 #include <dwell/device/group.hpp>
 #include <dwell/device/pack.hpp>
-#include <dwell/device/tensor_element.hpp>
+
+#include "tensor/device/element.hpp"
 
 namespace dwell {
 namespace device {

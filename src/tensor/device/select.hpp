@@ -1,12 +1,13 @@
-// Elements that an index chooses (tensor_selection.hpp). An index that does not exist fails the task with status::index_out_of_range, and
+// Elements that an index chooses (selection.hpp). An index that does not exist fails the task with status::index_out_of_range, and
 // nothing is read or written there.
 #pragma once
 
 #include <dwell/device/group.hpp>
 #include <dwell/device/pack.hpp>
 #include <dwell/device/span_atomic.hpp>
-#include <dwell/device/tensor_number.hpp>
-#include <dwell/device/tensor_selection.hpp>
+
+#include "tensor/device/number.hpp"
+#include "tensor/device/selection.hpp"
 
 namespace dwell {
 namespace device {

@@ -1,11 +1,12 @@
-// How a group of 128 threads computes tiles of a product (tensor_product.hpp), from first to last along k. Threads is Group; these compile
+// How a group of 128 threads computes tiles of a product (product.hpp), from first to last along k. Threads is Group; these compile
 // for a CPU too, so that tests can be all of its threads.
 #pragma once
 
 #include <dwell/device/span.hpp>
-#include <dwell/device/tensor_matrix.hpp>
-#include <dwell/device/tensor_mma.hpp>
-#include <dwell/device/tensor_operand.hpp>
+
+#include "tensor/device/matrix.hpp"
+#include "tensor/device/mma.hpp"
+#include "tensor/device/operand.hpp"
 
 namespace dwell {
 namespace device {
@@ -72,7 +73,7 @@ DWELL_DEVICE_COLD void multiply_plain_tiles(const Threads& g, const u32* words) 
 // ---- Tiles of 16-bit numbers -------------------------------------------------------------------------------------------------------
 
 // Of 32 x 32 results each warp has 16 x 16, by two instructions for 16 steps along k:
-// `multiply_add(sums, a, b)`, which all lanes of a warp call together (tensor_mma.hpp).
+// `multiply_add(sums, a, b)`, which all lanes of a warp call together (mma.hpp).
 template <class T, class Threads, class MultiplyAdd>
 DWELL_DEVICE_COLD void multiply_short_tiles(const Threads& g, const u32* words, const MultiplyAdd& multiply_add) {
   using Bits = TypedElements<u16, u16>;

@@ -1,4 +1,4 @@
-// Programs over the elements of tensors (tensor_program.hpp) that are known when this is compiled: what a program that runs often becomes,
+// Programs over the elements of tensors (program.hpp) that are known when this is compiled: what a program that runs often becomes,
 // instead of being interpreted (elementwise.hpp). Results are the same bits: the same operations in the same order, each rounded by itself.
 //
 // The program is a type with
@@ -11,7 +11,8 @@
 
 #include <dwell/device/group.hpp>
 #include <dwell/device/pack.hpp>
-#include <dwell/device/tensor_element.hpp>
+
+#include "tensor/device/element.hpp"
 
 namespace dwell {
 namespace device {

@@ -1,8 +1,8 @@
 // Elements of the matrices of a product, and what the product does to its result.
 #pragma once
 
-#include <dwell/device/tensor_number.hpp>
-#include <dwell/device/tensor_product.hpp>
+#include "tensor/device/number.hpp"
+#include "tensor/device/product.hpp"
 
 namespace dwell {
 namespace device {

@@ -1,11 +1,11 @@
-#include <dwell/device/tensor_operand.hpp>
+#include "tensor/device/operand.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <vector>
 
-#include <dwell/device/tensor_matrix.hpp>
+#include "tensor/device/matrix.hpp"
 
 namespace dwell::device {
 namespace {
