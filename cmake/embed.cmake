@@ -12,7 +12,7 @@ endif()
 
 if(NOT FILES)
   foreach(root IN LISTS ROOTS)
-    file(GLOB found "${root}/dwell/device.hpp" "${root}/dwell/device/*.hpp" "${root}/device/*.hpp" "${root}/tensor/device/*.hpp")
+    file(GLOB found "${root}/dwell/device.hpp" "${root}/dwell/device/*.hpp" "${root}/dwell/device/platform/*.hpp" "${root}/device/*.hpp" "${root}/tensor/device/*.hpp")
     list(APPEND FILES ${found})
   endforeach()
 endif()

@@ -97,7 +97,7 @@ DWELL_DEVICE_COLD void look(const Lease& lease) {
   sync_lanes();
 }
 
-#if !DWELL_ON_CUDA
+#if !DWELL_CONTROL_WARP
 // The same where a look at the host's word costs next to nothing.
 DWELL_DEVICE void look_if_asked(const Lease& lease) {
   if (load<Order::relaxed, Scope::system>(&lease.report->cancels) != load<Order::relaxed, Scope::device>(&lease.control->crew.cancels))

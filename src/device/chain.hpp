@@ -22,7 +22,7 @@ struct Seen {
   bool yields;  // the worker should leave
 };
 
-#if DWELL_ON_CUDA
+#if DWELL_CONTROL_WARP
 
 inline constexpr u32 kBlock = 8;  // of fewer slots, a step pays more for the instructions that issue one
 static_assert(4 * kBlock == kAheadSlots && 3 * kBlock <= kPadding);
@@ -36,9 +36,9 @@ DWELL_DEVICE FramePlace behind(FramePlace place, u32 slots) { return (place + sl
 // Whether the node at `next`, behind the one at `at`, begins in another block.
 DWELL_DEVICE bool is_in_another_block(FramePlace at, FramePlace next) { return ((at ^ next) & kBlock) != 0; }
 
-// Copies of a word from global to shared memory in groups, which the calling thread waits for. Before sm_80 each takes its time at once.
+// Copies of a word from global to shared memory in groups, which the calling thread waits for. Where none are asynchronous, each takes its time at once.
 DWELL_DEVICE void copy_word(u32 to, u64 from) {
-#if __CUDA_ARCH__ >= 800
+#if DWELL_ASYNC_COPIES
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
 #else
   const u32 word = load<Order::relaxed, Scope::device>(pointer_to_global<const u32>(from));
@@ -46,17 +46,17 @@ DWELL_DEVICE void copy_word(u32 to, u64 from) {
 #endif
 }
 DWELL_DEVICE void end_of_copies() {
-#if __CUDA_ARCH__ >= 800
+#if DWELL_ASYNC_COPIES
   asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
 }
 DWELL_DEVICE void await_copies() {
-#if __CUDA_ARCH__ >= 800
+#if DWELL_ASYNC_COPIES
   asm volatile("cp.async.wait_all;" ::: "memory");
 #endif
 }
 DWELL_DEVICE void await_copies_but_one() {
-#if __CUDA_ARCH__ >= 800
+#if DWELL_ASYNC_COPIES
   asm volatile("cp.async.wait_group 1;" ::: "memory");
 #endif
 }

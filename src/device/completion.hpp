@@ -45,7 +45,7 @@ DWELL_DEVICE_COLD void share_out(const Lease& lease, TaskQuads task, const Heade
 DWELL_DEVICE void give_back(const Lease& lease, u32 position, i32 status) {
   const u64 entry = static_cast<u64>(lap_of(position, lease.ring_shift)) | (static_cast<u64>(static_cast<u32>(status)) << 32U);
   u64* const at = reinterpret_cast<u64*>(lease.completions + index_of(position, lease.ring_shift));
-#if DWELL_ON_CUDA
+#if DWELL_FENCES
   // Ordered behind the task's effects by the caller's fence.
   store<Order::relaxed, Scope::system>(at, entry);
 #else
@@ -64,7 +64,7 @@ DWELL_DEVICE u64 publish(const Lease& lease, const Header& header, u32 position,
   else if ((header.flags & flag::memory) != 0)
     fence<Scope::device>();
   if ((header.flags & flag::tracked) == 0 && status == status::ok) return 0;
-#if DWELL_ON_CUDA
+#if DWELL_FENCES
   constexpr Order kOrder = Order::acquire;
 #else
   constexpr Order kOrder = Order::acq_rel;

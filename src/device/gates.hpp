@@ -29,13 +29,7 @@ DWELL_DEVICE void put(const Lease& lease, u32 position) {
 }
 
 // Whether the host has opened the gate in this slot of the ring: then what the host had seen before is seen too.
-DWELL_DEVICE bool is_open(const Lease& lease, u32 index) {
-#if DWELL_ON_CUDA
-  return acquire_quad(&lease.ring[index].quad[kQuad]).word[0] == kOpen;
-#else
-  return load_quad<Scope::system>(&lease.ring[index].quad[kQuad]).word[0] == kOpen;
-#endif
-}
+DWELL_DEVICE bool is_open(const Lease& lease, u32 index) { return acquire_quad(&lease.ring[index].quad[kQuad]).word[0] == kOpen; }
 
 // Lets those go on that the host has opened. Called by all lanes, of a worker that holds no unread place of the ready queue.
 DWELL_DEVICE_COLD void look(const Lease& lease) {

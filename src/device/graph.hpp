@@ -272,7 +272,7 @@ DWELL_DEVICE_COLD bool hand_back(const Lease& lease, Worker* worker) {
   return true;
 }
 
-#if !DWELL_ON_CUDA
+#if !DWELL_CONTROL_WARP
 // For how long, in ticks, a worker goes on with a graph while other tasks wait.
 inline constexpr u32 kTurn = 100;
 
@@ -373,9 +373,7 @@ DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, const Fram
     } else {
       const u32* const edges = pointer_to_global<const u32>(work.base + static_cast<u64>(head(work.base)->edges) * kCell) + links.first;
       const u32 first = work.kept;
-#if !DWELL_ON_CUDA
       expect_arrivals(work.base, states, links, edges);
-#endif
       const bool crosses = links.count > 1 || (links.first & kOnly) == 0;
       if (crosses) fence<Scope::device>();
       // On CUDA one round: there are no more than lanes.
@@ -401,7 +399,7 @@ DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, const Fram
     }
     sync_lanes();
   }
-#if !DWELL_ON_CUDA
+#if !DWELL_CONTROL_WARP
   look_at_clock(lease, worker);
 #endif
   // Not before something is done: workers whose lease is over could else hand one share to each other for ever.

@@ -26,27 +26,26 @@ DWELL_DEVICE bool arrive(u64 base, u32 states, u32 edge, bool failed, u32* node)
   return true;
 }
 
-#if !DWELL_ON_CUDA
-// A thread arrives at one successor after the other: what that touches comes into its cache at once.
+// What arrivals at these successors touch comes into the cache at once, where one thread arrives at one after the other.
 DWELL_DEVICE void expect_arrivals(u64 base, u32 states, const Links& links, const u32* edges) {
+  if (kLanes > 1) return;
   for (u32 i = 0; i < links.count; ++i) {
     const u32 edge = links.count > 2 ? edges[i] : i == 0 ? links.first : links.second;
-    __builtin_prefetch(record(base, edge & ~kOnly));
-    if ((edge & kOnly) == 0) __builtin_prefetch(state(base, states, edge & ~kOnly), 1);
+    prefetch(record(base, edge & ~kOnly));
+    if ((edge & kOnly) == 0) prefetch_to_write(state(base, states, edge & ~kOnly));
   }
 }
-#endif
 
 // Adds the successors that are ready to work.node. Called by all lanes, with their own edges.
 DWELL_DEVICE void arrive_all(GraphWork& work, u32 states, bool mine, u32 edge, bool failed) {
   u32 node = 0;
   const bool ready = mine && arrive(work.base, states, edge, failed, &node);
   const u32 all = ballot(ready);
-#if DWELL_ON_CUDA
+#if DWELL_PARALLEL_GROUP
   const u32 kept = work.kept;
   sync_lanes();
-  if (ready) work.node[kept + static_cast<u32>(__popc(all & ((1U << lane()) - 1)))] = node;
-  if (lane() == 0) work.kept = kept + static_cast<u32>(__popc(all));
+  if (ready) work.node[kept + ones(all & ((1U << lane()) - 1))] = node;
+  if (lane() == 0) work.kept = kept + ones(all);
   // Behind the last arrivals: the other threads of the group are to see what they have acquired.
   if (ballot(ready && (edge & kOnly) == 0) != 0) fence<Scope::device>();
 #else

@@ -30,7 +30,7 @@ DWELL_DEVICE bool has_room(const Lease& lease) {
   return broadcast(room) != 0;
 }
 
-#if !DWELL_ON_CUDA
+#if !DWELL_CONTROL_WARP
 // Whether a task of the ring is there for any worker to take, at its next place or in a range. Advice: others may be about to.
 DWELL_DEVICE bool ring_has_next(const Lease& lease) {
   if (range::are_there(lease)) return true;

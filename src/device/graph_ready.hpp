@@ -20,7 +20,7 @@ struct Links {
   u32 second;
 };
 DWELL_DEVICE Links links_of(const Slot* record) {
-#if DWELL_ON_CUDA
+#if DWELL_PARALLEL_GROUP
   const u32 mine = load<Order::relaxed, Scope::device>(&record->quad[lane() & 3U].lap);
   return Links{broadcast(mine, 0), broadcast(mine, 1), broadcast(mine, 2), broadcast(mine, 3)};
 #else
@@ -143,7 +143,7 @@ DWELL_DEVICE void add_shares(const Lease& lease, u64 base, u32 cell, u32 source,
 
 // ---- Deques --------------------------------------------------------------------------------------------------------------------
 
-#if DWELL_ON_CUDA
+#if !DWELL_DEQUES
 
 DWELL_DEVICE u32 push_deque(const Lease&, const Worker*, u32, u32) { return 0; }
 DWELL_DEVICE u32 pop_deque(const Lease&, const Worker*) { return 0; }

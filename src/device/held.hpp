@@ -31,7 +31,7 @@ DWELL_DEVICE void load_held(const Lease& lease, TaskQuads* task, u32 position, u
 // Loads the first slot of a held task, and others that one load of the lanes brings along, which may belong to no task or another: the laps
 // tell. Called by all lanes; waits for stores of the first slot that are on their way.
 DWELL_DEVICE void load_first_held(const Lease& lease, TaskQuads* task, u32 position) {
-#if DWELL_ON_CUDA
+#if DWELL_PARALLEL_GROUP
   const u32 at = position + lane() / 4;
   const Quad* const from = &lease.held[index_of(at, lease.ring_shift)].quad[lane() % 4];
   do task->quad[0] = load_quad<Scope::device>(from);

@@ -58,11 +58,7 @@ DWELL_DEVICE void call(const Lease& lease, u64 base, u32 number) {
 DWELL_DEVICE Quad read_answer(const GraphHead* of, u32 at) {
   const u32 shift = of->calls_shift;
   const Quad* const from = pointer_to_global<const Quad>(of->calls) + (1U << shift) + index_of(at, shift);
-#if DWELL_ON_CUDA
   return acquire_quad(from);
-#else
-  return load_quad<Scope::system>(from);
-#endif
 }
 
 // Reads the answers of an exec that was on the list, some at a time, and puts it back while others are to come. Called by all lanes, of a
@@ -73,11 +69,7 @@ DWELL_DEVICE void take_answers(const Lease& lease, u64 base) {
   const u32 at = first + lane();
   const Quad answer = read_answer(of, at);
   const u32 here = ballot(answer.lap == lap_of(at, of->calls_shift));
-#if DWELL_ON_CUDA
-  u32 count = here == ~0U ? kLanes : static_cast<u32>(__ffs(static_cast<int>(~here))) - 1;
-#else
-  u32 count = here;
-#endif
+  u32 count = here == ~0U ? kLanes : trailing_zeros(~here);
   if (count != 0 && !graph::has_room(lease)) count = 0;
   if (lane() == 0) {
     store<Order::relaxed, Scope::device>(&of->answered, first + count);

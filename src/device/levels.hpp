@@ -48,7 +48,7 @@ DWELL_DEVICE bool win(u32* state, State from, State to) {
 
 // The priorities of which the word is at least `least`, a bit each. Called by all lanes.
 DWELL_DEVICE u32 at_least(const u32* words, i32 least) {
-#if DWELL_ON_CUDA
+#if DWELL_PARALLEL_GROUP
   const i32 mine = static_cast<i32>(load<Order::relaxed, Scope::device>(words + (lane() & (kPriorities - 1))));
   return ballot(lane() < kPriorities && mine >= least);
 #else
@@ -87,7 +87,7 @@ DWELL_DEVICE bool has_idle(const Lease& lease, u32 count) {
 template <class QuadOf>
 DWELL_DEVICE void fill(const Lease& lease, u32 index, u32 at, u32 count, const QuadOf& quad_of) {
   u32* const state = lease.level_states + index;
-#if DWELL_ON_CUDA
+#if DWELL_PARALLEL_GROUP
   bool waits = at < count * 4;
   for (u32 round = 0; ballot(waits) != 0; ++round) {
     const u32 won = ballot(waits && at % 4 == 0 && win(state, kEmpty, kFilling));
@@ -146,7 +146,7 @@ DWELL_DEVICE bool add_waiting(const Lease& lease, u32 priority, u32 count, const
 DWELL_DEVICE_COLD bool add_copies(const Lease& lease, TaskQuads task, u32 count, bool waits) {
   const Header header = Header::from(broadcast(task.quad[0].word[0]), broadcast(task.quad[0].word[1]));
   if (is_token(header) || (!waits && has_idle(lease, count))) return false;
-#if DWELL_ON_CUDA
+#if DWELL_PARALLEL_GROUP
   Quad mine;  // lane l stores quad l % 4
   mine.lap = 0;
   for (u32 i = 0; i < 3; ++i) mine.word[i] = broadcast(task.quad[0].word[i], lane() % 4);

@@ -22,7 +22,7 @@
 
 namespace dwell::device::linked {
 
-#if DWELL_ON_CUDA
+#if DWELL_CONTROL_WARP
 
 inline constexpr u32 kQuietLooks = 16;  // that the control warp leaves out while one task runs
 static_assert(kLookahead % 8 == 0 && kLookahead < kLanes && kLookahead + 2 < kLinkedSlots && LinkedWork::kMost < kLanes);

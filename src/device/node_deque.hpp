@@ -10,7 +10,7 @@
 
 #include "device/arena.hpp"
 
-#if !DWELL_ON_CUDA
+#if DWELL_DEQUES
 
 namespace dwell::device::node_deque {
 

@@ -11,7 +11,7 @@
 namespace dwell::device::observe {
 
 DWELL_DEVICE u32 number_of([[maybe_unused]] const Worker* worker) {
-#if DWELL_ON_CUDA
+#if DWELL_CONTROL_WARP
   return blockIdx.x;  // the same, without a way to shared memory
 #else
   return worker->me;
@@ -21,11 +21,7 @@ DWELL_DEVICE u32 number_of([[maybe_unused]] const Worker* worker) {
 // TimeHistogram::bucket_of.
 DWELL_DEVICE u32 bucket_of(u32 ns) {
   if (ns < 4) return ns;
-#if DWELL_ON_CUDA
-  const u32 power = 31 - static_cast<u32>(__clz(static_cast<int>(ns)));
-#else
-  const u32 power = 31 - static_cast<u32>(__builtin_clz(ns));
-#endif
+  const u32 power = 31 - leading_zeros(ns);
   return (power - 1) * 4 + (ns >> (power - 2) & 3U);
 }
 
@@ -87,7 +83,7 @@ DWELL_DEVICE void put_extremes(OperatorTimes* times, Observed* observed, u32 opc
 
 // The time of a call. A timeline sets calls of several workers in order, for which their own clocks are too far apart.
 DWELL_DEVICE u64 now_for([[maybe_unused]] Worker* worker, [[maybe_unused]] u32 of) {
-#if !DWELL_ON_CUDA
+#if !DWELL_CONTROL_WARP
   if ((of & timed::timeline) == 0) return worker_clock::now(&worker->clock);
 #endif
   return now_ns();
@@ -115,10 +111,10 @@ DWELL_DEVICE_COLD void note_end(Worker* worker, u32 timed_and_ring_shift, Operat
   if ((timed_and_ring_shift & timed::times) != 0) {
     const u32 opcode = word0 & Header::kOpcodeMask;
     OperatorTimes* const its = times + opcode * OperatorTimes::kShards + number_of(worker) % OperatorTimes::kShards;
-    const bool alone = !DWELL_ON_CUDA && (timed_and_ring_shift & kAlone) != 0;
+    const bool alone = kGroupThreads == 1 && (timed_and_ring_shift & kAlone) != 0;
     count(&its->total, all, alone);
     count(&its->bucket[bucket_of(took)], 1, alone);
-    count(busy, all, !DWELL_ON_CUDA);
+    count(busy, all, kGroupThreads == 1);
     put_extremes(its, &observed, opcode, took, all);
     if (is_stamped(word2) && !is_made(word1)) note_wait(its, stamps, timed_and_ring_shift >> 8U, word2, begun);
   }
@@ -131,7 +127,7 @@ DWELL_DEVICE_COLD void note_end(Worker* worker, u32 timed_and_ring_shift, Operat
 DWELL_DEVICE void call(const Lease& lease, const Worker* worker, u32 opcode, u32 rank, i64 more = 1) {
   if (!counts(lease) || rank != kCountingThread) return;
   u64* const at = lease.calls + static_cast<u64>(number_of(worker)) * lease.observed + opcode;
-#if DWELL_ON_CUDA
+#if DWELL_CONTROL_WARP
   add<Order::relaxed>(at, static_cast<u64>(more));
 #else
   store<Order::relaxed, Scope::device>(at, load<Order::relaxed, Scope::device>(at) + static_cast<u64>(more));  // nobody else writes there
@@ -140,12 +136,12 @@ DWELL_DEVICE void call(const Lease& lease, const Worker* worker, u32 opcode, u32
 
 // The steps of a chain begin with the node at `next`. Called by all threads of the group with their ranks.
 DWELL_DEVICE void begin_steps([[maybe_unused]] Worker* worker, [[maybe_unused]] FramePlace next, [[maybe_unused]] u32 rank) {
-#if DWELL_ON_CUDA
+#if DWELL_CONTROL_WARP
   if (rank == kCountingThread) *const_cast<volatile u32*>(&worker->observed.uncounted) = next;
 #endif
 }
 
-#if DWELL_ON_CUDA
+#if DWELL_CONTROL_WARP
 // Counts the calls of the nodes of a chain that were gone on with, up to the one at `at`; the one at `next` is still to be called. A step
 // counts nothing, since each instruction makes it longer: this is called when they come to another block of those that are read ahead, and
 // in the end. Called by the warp of kCountingThread; `at_worker` is the worker's address in shared memory.
@@ -179,7 +175,7 @@ DWELL_DEVICE void begin(const Lease& lease, Worker* worker, u32 rank) {
 DWELL_DEVICE void end(const Lease& lease, Worker* worker, const Header& header, u32 position) {
   if (timed_by(lease) == 0) return;
   if (thread_rank() != kCountingThread) return;
-#if DWELL_ON_CUDA
+#if DWELL_CONTROL_WARP
   constexpr u32 alone = 0;
 #else
   const u32 alone = lease.max_workers <= OperatorTimes::kShards ? kAlone : 0;
@@ -226,7 +222,7 @@ DWELL_DEVICE void queued(const Lease& lease, Worker* worker, u32 word0, u32 word
   if ((timed_by(lease) & timed::times) != 0 && ready_queue::is_stamped(place)) note_queued_at(lease, worker, word0, word1, place);
   if ((timed_by(lease) & timed::timeline) != 0 && is_made(word1)) note_instant(worker, Event::kTake, word1, word2);
 }
-#if !DWELL_ON_CUDA
+#if DWELL_DEQUES
 // It has taken the node with these first words out of another worker's deque.
 DWELL_DEVICE void stolen(const Lease& lease, Worker* worker, u32 word1, u32 word2) {
   if (counts(lease)) add<Order::relaxed>(&lease.worker_counts[number_of(worker)].stolen, static_cast<u64>(1));

@@ -10,11 +10,11 @@
 #if defined(DWELL_INLINE_OPERATORS)
 // Calls the operator behind an opcode. Generated and linked by src/jit.
 extern "C" __device__ void dwell_dispatch(dwell::u32 context, dwell::u32 opcode, dwell::u32 arguments);
-#elif DWELL_ON_CUDA
+#elif DWELL_LINKED_OPERATORS
 // Entry i is opcode i. Generated and linked by src/jit, because a function's address means something only in the image that holds it.
 extern "C" __constant__ dwell::device::Entry dwell_operators[];
 #endif
-#if DWELL_ON_CUDA
+#if DWELL_LINKED_OPERATORS
 // What each opcode uses, see Group::opcode. Generated and linked by src/jit.
 extern "C" __device__ const dwell::u32 dwell_uses[];
 #endif
@@ -25,7 +25,7 @@ namespace dwell::device {
 #if defined(DWELL_INLINE_OPERATORS)
 using Callee = u32;
 DWELL_DEVICE Callee callee_of(const Lease&, u32 opcode) { return opcode; }
-#elif DWELL_ON_CUDA
+#elif DWELL_LINKED_OPERATORS
 // In halves, which the compiler need not keep side by side: it loads a whole address into one pair of registers and moves it to another,
 // where it waits for the load before the barrier in whose shadow the load is meant to be (9 ns a step of a chain on an H200).
 struct Callee {
@@ -45,7 +45,7 @@ DWELL_DEVICE Callee callee_of(const Lease& lease, u32 opcode) {
 }
 #endif
 
-#if DWELL_ON_CUDA
+#if DWELL_LINKED_OPERATORS
 // Calls an operator, as Entry. Called by all threads of the group.
 DWELL_DEVICE void call_operator(Callee callee, u32 context, u32 opcode, u32 arguments) {
 #if defined(DWELL_INLINE_OPERATORS)
@@ -58,7 +58,7 @@ DWELL_DEVICE void call_operator(Callee callee, u32 context, u32 opcode, u32 argu
 
 // The image's table of what each opcode uses.
 DWELL_DEVICE const u32* uses_of([[maybe_unused]] const Lease& lease) {
-#if DWELL_ON_CUDA
+#if DWELL_LINKED_OPERATORS
   return dwell_uses;
 #else
   return lease.uses;

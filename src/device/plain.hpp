@@ -4,7 +4,7 @@
 
 #include "device/worker.hpp"
 
-#if DWELL_ON_CUDA
+#if DWELL_CONTROL_WARP
 
 namespace dwell::device::plain {
 

@@ -116,7 +116,7 @@ DWELL_DEVICE void push(const Lease& lease, const TaskQuads& task) {
 // Adds `count` copies of a task's first slot, with one reservation. Called by all lanes, as push is.
 DWELL_DEVICE void push_copies(const Lease& lease, const TaskQuads& task, u32 count) {
   const u32 place = reserve(lease, count);
-#if DWELL_ON_CUDA
+#if DWELL_PARALLEL_GROUP
   // Eight copies at a time: lane l stores quad l % 4, which lane l % 4 holds.
   Quad quad;
   quad.lap = 0;
@@ -173,11 +173,7 @@ DWELL_DEVICE bool poll(const Lease& lease, u32 place, TaskQuads* task) {
     task->quad[i] = load_quad<Scope::device>(&slot(lease, place)->quad[index]);
     here = here && task->quad[i].lap == lap_of(place, lease.queue_shift);
   }
-#if DWELL_ON_CUDA
-  return __all_sync(~0U, here);
-#else
-  return here;
-#endif
+  return all_lanes(here);
 }
 
 // Whether tasks are there, or about to be, that nobody has claimed.

@@ -80,7 +80,7 @@ struct Head {
   u32 shared;
 };
 DWELL_DEVICE Head load_head(const Spawned* record) {
-#if DWELL_ON_CUDA
+#if DWELL_PARALLEL_GROUP
   const Quad quad = load_quad<Scope::device>(reinterpret_cast<const Quad*>(&record->parent));
   return Head{quad.lap, quad.word[0], quad.word[1], quad.word[2]};
 #else
@@ -88,7 +88,7 @@ DWELL_DEVICE Head load_head(const Spawned* record) {
 #endif
 }
 DWELL_DEVICE void store_head(Spawned* record, Head head) {
-#if DWELL_ON_CUDA
+#if DWELL_PARALLEL_GROUP
   store_quad<Scope::device>(reinterpret_cast<Quad*>(&record->parent), Quad{head.parent, {head.pending, head.status, head.shared}});
 #else
   set(&record->parent, head.parent);

@@ -17,7 +17,7 @@ struct RepeatedTasks : SourceVerbs {
 
   static constexpr u32 kAgain = kSources;
   static DWELL_DEVICE bool pauses([[maybe_unused]] const Lease& lease, const Header& header) {
-#if !DWELL_ON_CUDA
+#if !DWELL_CONTROL_WARP
     if (cancels_wait(lease)) return true;
 #endif
     return header.groups <= 1 || (header.groups - 1) % kLookEach == 0;
@@ -34,7 +34,7 @@ struct RepeatedTasks : SourceVerbs {
   // A look at memory that others write, each so many runs.
   static constexpr u32 kLookEach = 32;
 
-#if !DWELL_ON_CUDA
+#if !DWELL_CONTROL_WARP
   // Returns whether cancels of the host wait to be seen to.
   static bool cancels_wait(const Lease& lease) {
     return load<Order::relaxed, Scope::system>(&lease.report->cancels) != load<Order::relaxed, Scope::device>(&lease.control->crew.cancels);
@@ -52,7 +52,7 @@ struct RepeatedTasks : SourceVerbs {
     const u32 position = frame->position();
     const u32 left = frame->header().groups - 1;
     if (!whole) restore(lease, frame);
-#if !DWELL_ON_CUDA
+#if !DWELL_CONTROL_WARP
     graph::look_at_clock(lease, worker);
     // Who sees to cancels may be this worker alone: it does between two tasks.
     if (cancels_wait(lease)) context.yield = 1;

@@ -36,7 +36,7 @@ DWELL_DEVICE_COLD void clear_claims(const Lease& lease) {
   if (lane() == 0) store<Order::relaxed, Scope::device>(&control->head.value, is_after(tail, head) ? head : tail);
 }
 
-#if DWELL_ON_CUDA
+#if DWELL_CONTROL_WARP
 // Lists the windows that are not wholly fetched: those of the former crew, and those left over from before that nobody took. A window on
 // the list is taken before a fresh one, so there are never more than kMaxCrew.
 DWELL_DEVICE_COLD void list_windows(const Lease& lease) {
@@ -100,7 +100,7 @@ DWELL_DEVICE_COLD void collect_records(const Lease& lease) {
 DWELL_DEVICE_COLD void lay_out(const Lease& lease) {
   clear_claims(lease);
   collect_records(lease);
-#if DWELL_ON_CUDA
+#if DWELL_CONTROL_WARP
   list_windows(lease);
   sync_lanes();
   deal_windows(lease);

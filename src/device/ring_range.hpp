@@ -9,7 +9,7 @@
 
 #include "device/arena.hpp"
 
-#if !DWELL_ON_CUDA
+#if !DWELL_CONTROL_WARP
 
 namespace dwell::device::range {
 

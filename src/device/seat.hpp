@@ -99,7 +99,7 @@ DWELL_DEVICE bool is_over(const Lease& lease, u32 over) { return !is_after(lease
 
 // Whether somebody of a later lease is ready to take the seat.
 DWELL_DEVICE bool has_successor(const Lease& lease, u32 me) {
-#if DWELL_ON_CUDA
+#if DWELL_CONTROL_WARP
   return load<Order::relaxed, Scope::device>(waiter_word(lease, me)) != 0;
 #else
   // The same thread serves the seat in the next lease.
@@ -118,7 +118,7 @@ struct WayOut {
 
 // Whether a long task keeps a worker on the device.
 DWELL_DEVICE_COLD bool is_overdue(const Lease& lease, [[maybe_unused]] u32 now) {
-#if DWELL_ON_CUDA
+#if DWELL_CONTROL_WARP
   return crew_word(&lease.control->crew.overdue) != 0;
 #else
   // A CPU worker is inside the operator itself, so others look.

@@ -128,7 +128,7 @@ DWELL_DEVICE void note_taken(const Lease& lease) { add<Order::relaxed>(&lease.co
 
 // How many of `count` tasks to add to the ready queue: no more than workers wait for there. They count as queued. Called by one thread.
 DWELL_DEVICE u32 wanted(const Lease& lease, u32 count) {
-#if DWELL_ON_CUDA
+#if DWELL_CONTROL_WARP
   const u32 spare = lease.crew;  // members look for tasks at times, and are never counted as idle
 #else
   const u32 spare = lease.workers - 1;  // nor is any worker here
@@ -342,7 +342,7 @@ DWELL_DEVICE_COLD void make(Context* context, u32 opcode, Make how, u64 bytes) {
 DWELL_DEVICE void begin(const Lease& lease, Worker* worker) {
   worker->lease = &lease;
   worker->context.worker = worker;
-#if !DWELL_ON_CUDA
+#if !DWELL_LINKED_OPERATORS
   worker->context.spawn = &make;
 #endif
   worker->context.gang = nullptr;
@@ -514,7 +514,7 @@ DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, const Fram
     pass_on(lease, work);
     return kLaunch;
   }
-#if !DWELL_ON_CUDA
+#if !DWELL_CONTROL_WARP
   graph::look_at_clock(lease, worker);
 #endif
   if (stays || broadcast(*const_cast<const volatile u32*>(&worker->context.yield)) != 0) {

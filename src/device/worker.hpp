@@ -97,7 +97,7 @@ DWELL_DEVICE_COLD bool end_share(const Lease& lease, Worker* worker, const Frame
     // Release: this share's effects; acquire in the last one, which completes the task for all. Scope::system effects are made visible
     // by its fence too, since causality order is transitive. On CUDA the fence is the release half.
     fence<Scope::device>();
-#if DWELL_ON_CUDA
+#if DWELL_FENCES
     constexpr Order kOrder = Order::acquire;
 #else
     constexpr Order kOrder = Order::acq_rel;
@@ -113,21 +113,6 @@ DWELL_DEVICE_COLD bool end_share(const Lease& lease, Worker* worker, const Frame
   }
   all.sync();
   return worker->group != 0;
-}
-
-// A barrier of the group that tells all threads whether the predicate holds for one of them.
-DWELL_DEVICE bool group_any(bool predicate) {
-#if DWELL_ON_CUDA
-  u32 any;
-  __syncwarp();  // the form for warps that are together: the other takes all barriers before sm_90
-  asm volatile("{ .reg .pred p, q; setp.ne.u32 p, %1, 0; bar.red.or.pred q, 2, 128, p; selp.u32 %0, 1, 0, q; }"
-               : "=r"(any)
-               : "r"(predicate ? 1U : 0U)
-               : "memory");
-  return any != 0;
-#else
-  return predicate;
-#endif
 }
 
 // How the operator of a task has ended.
@@ -171,12 +156,12 @@ DWELL_DEVICE void go_into_block(const Lease& lease, [[maybe_unused]] const chain
     steps.read_ahead(lease, next);
     return;
   }
-#if DWELL_ON_CUDA
+#if DWELL_CONTROL_WARP
   if (rank >= kCountingThread) observe::count_steps(steps.address(), at, next);
 #endif
 }
 DWELL_DEVICE void end_steps([[maybe_unused]] const chain::Steps& steps, [[maybe_unused]] FramePlace at) {
-#if DWELL_ON_CUDA
+#if DWELL_CONTROL_WARP
   static_assert(kCountingThread == kGroupThreads - kLanes, "the last warp counts");
   if (thread_rank() >= kCountingThread) observe::count_steps(steps.address(), at, chain::kNowhere);
 #endif
@@ -244,7 +229,7 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
         opcode = seen.word0 & Header::kOpcodeMask;
         callee = callee_of(lease, opcode);
         if (chain::is_in_another_block(at, next)) go_into_block(lease, steps, at, next);
-        stops = group_any(seen.stops || seen.yields);
+        stops = any_in_group(seen.stops || seen.yields);
         if (stops) break;
         at = next;
         next = steps.behind(at, seen.word1);
@@ -254,7 +239,7 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
         const u32 rank = thread_rank();
         // The header changes between this barrier and the next, and one thread alone looks at it.
         const bool pauses = rank == 0 && sources::pauses(lease, frame_at(worker, at)->header());
-        stops = group_any(seen.stops || seen.yields || pauses);
+        stops = any_in_group(seen.stops || seen.yields || pauses);
         if (stops) break;
         observe::call(lease, worker, opcode, rank);
         if (rank == 0) sources::begin_again(worker, frame_at(worker, at));
@@ -266,7 +251,7 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
         callee = callee_of(lease, opcode);
         const u32 rank = thread_rank();
         observe::call(lease, worker, opcode, rank);
-        stops = group_any(seen.stops);
+        stops = any_in_group(seen.stops);
         if (stops) {
           observe::call(lease, worker, opcode, rank, -1);
           break;
@@ -292,7 +277,7 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
           chain::await_begin();
         }
         const chain::Seen seen = steps.look(lease, at);
-        stops = group_any(seen.stops || seen.yields);
+        stops = any_in_group(seen.stops || seen.yields);
       }
       observe::end(lease, worker, ended.header, ended.position);
       if (!stops || goes_on(worker)) {
@@ -398,7 +383,7 @@ DWELL_DEVICE_COLD bool complete_and_follow(const Lease& lease, Worker* worker, H
   // completes, which takes as long. The quads are unused behind follow(), so that they stay in registers: in local memory they would be
   // waited for at once.
   const u32 expected = position + header.slots;
-#if !DWELL_ON_CUDA
+#if !DWELL_CONTROL_WARP
   // Other workers may all be in tasks. On CUDA the crew sees to it meanwhile.
   cancels::look_if_asked(lease);
 #endif
@@ -506,7 +491,7 @@ DWELL_DEVICE void run(const Lease& lease, Worker* worker, FramePlace place, bool
       if (thread_rank() == 0) {
         const i32 status = worker->context.status;
         reset(&worker->context);
-#if DWELL_ON_CUDA
+#if DWELL_CONTROL_WARP
         // Nothing can follow: the control warp may fill the other frame while this thread still completes.
         *const_cast<volatile u32*>(&worker->idle) = 1;
 #endif
@@ -524,10 +509,10 @@ DWELL_DEVICE void run(const Lease& lease, Worker* worker, FramePlace place, bool
         next = to;
       if (lane() == 0) worker->follows = next;
     }
-    if (!group_any(next != chain::kNowhere)) break;
+    if (!any_in_group(next != chain::kNowhere)) break;
     place = *const_cast<const volatile u32*>(&worker->follows);
   }
-#if DWELL_ON_CUDA
+#if DWELL_CONTROL_WARP
   if (thread_rank() == 0) *const_cast<volatile u32*>(&worker->idle) = 1;
 #endif
 }

@@ -8,7 +8,7 @@
 
 #include <dwell/device/platform.hpp>
 
-#if !DWELL_ON_CUDA
+#if !DWELL_CONTROL_WARP
 
 namespace dwell::device {
 

@@ -46,7 +46,7 @@ struct SpawnWork {
 // The tasks of a worker, in slots: the one that runs, the one handed over meanwhile, and slots that are read ahead of a chain (chain.hpp)
 // and of a run of linked tasks (linked.hpp), of which the first is there twice.
 using FramePlace = u32;  // of a frame: the number of its first slot
-#if DWELL_ON_CUDA
+#if DWELL_CONTROL_WARP
 inline constexpr u32 kAheadSlots = 32;  // from 0 on
 inline constexpr FramePlace kFrame0 = kAheadSlots + 1;
 inline constexpr FramePlace kFrame1 = kFrame0 + kMaxSlots;
@@ -63,13 +63,13 @@ inline constexpr u32 kFrameSlots = 2 * kMaxSlots;
 inline constexpr u32 kNoGroup = ~0U;
 // The thread of the group that counts and times calls (observe.hpp): of a warp that has nothing else to do around them. Warp 0 reads ahead,
 // and completes.
-#if DWELL_ON_CUDA
+#if DWELL_CONTROL_WARP
 inline constexpr u32 kCountingThread = kGroupThreads - kLanes;
 #else
 inline constexpr u32 kCountingThread = 0;
 #endif
 
-#if DWELL_ON_CUDA
+#if DWELL_CONTROL_WARP
 // A run of linked tasks (linked.hpp).
 struct alignas(16) LinkedWork {
   static constexpr u32 kEnded = 32;
@@ -114,14 +114,14 @@ struct Worker {
   u32 follows;      // what one thread tells the others: see worker.hpp
   u32 level;        // of the header of the task that runs, or of its launch
   u32 idle;         // 1: the next task may be handed over
-#if DWELL_ON_CUDA
+#if DWELL_CONTROL_WARP
   u32 noting;  // 1: the control warp is about to note the plain task that it has handed over
 #else
   u32 steps;  // of graphs and of spawned tasks
 #endif
   GraphWork graph;
   SpawnWork spawn;
-#if DWELL_ON_CUDA
+#if DWELL_CONTROL_WARP
   LinkedWork linked;
 #endif
   const Lease* lease;
@@ -139,7 +139,7 @@ struct Worker {
   u32 backlog;      // with levels: 1 if tasks waited for workers then, so that the next of the ring may not be the one to run
   u32 asked;        // when Context::yield was set, in ticks
   u32 counted;      // 1: counted in Control::idle
-#if !DWELL_ON_CUDA
+#if !DWELL_CONTROL_WARP
   u32 turn_over;  // 1: it leaves its graph, or has left it, since others have waited (graph::look_at_turn)
   WorkerClock clock;
   // Called while an exception that has left an operator is handled, with the header of its task; null: nobody asks.

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Checks who includes whom: the layers and rooms below, and CUDA's headers only where they are allowed.
+"""Checks who includes whom: the layers and rooms below, and CUDA's headers only where they are allowed. Checks that device code asks for
+capabilities of a platform, and never which one it is.
 
     tests/layering/check.py [ROOT]
     tests/layering/check.py --rooms
 
-Prints file:line and the reason for every include that breaks a rule, and exits with 1 if there is one. With --rooms, prints the table of
+Prints file:line and the reason for every line that breaks a rule, and exits with 1 if there is one. With --rooms, prints the table of
 the runtime's rooms as docs/layout.md must have it.
 """
 
@@ -30,8 +31,8 @@ FILES_AND_TEXT = ("base/file.hpp", "base/output_file.hpp", "base/utf8.hpp")
 JIT_GROUND = ("base/", "jit/base/", "jit/compiler.hpp")
 
 LAYERS = (
-    # The two headers that hold all portability ask the host compiler for a clock and for vector types.
-    Layer(("dwell/device/platform.hpp", "dwell/device/atomic.hpp"), DEVICE_API, "standard"),
+    # The platform of host compilers asks them for a clock and for vector types.
+    Layer(("dwell/device/platform/cpu.hpp", "dwell/device/platform/cpu_atomic.hpp"), DEVICE_API, "standard"),
     Layer(DEVICE_API, DEVICE_API, "none"),
     Layer(("device/",), (*DEVICE_API, "device/"), "none"),
     Layer(("dwell/",), ("dwell/",), "standard"),
@@ -155,6 +156,11 @@ CUDA_ALLOWED = re.compile(r"^(backend/cuda/|jit/cuda/|bench/cuda_|tests/(gpu|hea
 STANDARD_HEADER = re.compile(r"^([a-z_]+|(sys|linux|asm)/\w+\.h|[a-z]+\.h)$")
 LIBRARY_HEADER = re.compile(r"^(png|jpeglib|zlib)\.h$")
 
+# Device code in which a platform's own name may stand.
+PLATFORMS = ("dwell/device/platform.hpp", "dwell/device/platform/", "dwell/device/atomic.hpp")
+DEVICE_CODE = ("dwell/device.hpp", "dwell/device/", "device/", "tensor/device/")
+PLATFORM_NAME = re.compile(r"\b(DWELL_ON_CUDA|__CUDACC__|__CUDA_ARCH__|__CUDACC_DEBUG__)\b")
+
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 OURS = ("dwell/", "device/", *HOST_LAYERS, "tools/", "python/", "exporter/", "portable/", "examples/", "bench/", "tests/")
 
@@ -201,7 +207,10 @@ def check(root: Path) -> list[str]:
     paths = sorted(p for folder in folders for suffix in ("hpp", "cpp", "h") for p in (root / folder).rglob(f"*.{suffix}"))
     for path in paths:
         name = included_name(path, root)
+        asks = name.startswith(DEVICE_CODE) and not name.startswith(PLATFORMS) and not name.endswith(".test.cpp")
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            if asks and (platform := PLATFORM_NAME.search(line)):
+                faults.append(f"{path.relative_to(root)}:{number}: {platform.group()}: ask for a capability that {PLATFORMS[0]} lists")
             match = INCLUDE.match(line)
             if not match:
                 continue

@@ -16,8 +16,8 @@ struct SourceLine {
   const char* file;
 };
 
-// Thrown on the CPU; on CUDA the operator goes on.
-#if !DWELL_ON_CUDA
+// Thrown where operators can throw; elsewhere the operator goes on.
+#if DWELL_EXCEPTIONS
 struct __attribute__((visibility("default"))) OutOfBounds {
   u64 first;
   u64 count;
@@ -37,7 +37,7 @@ struct Index {
 };
 DWELL_HOST_DEVICE u64 value_of(const Index& index) { return index.value; }
 
-#if DWELL_ON_CUDA
+#if !DWELL_EXCEPTIONS
 
 // The context of the worker that runs the operator, an address in shared memory: spans are values, and know of none.
 static __shared__ u32 checked_context;

@@ -6,7 +6,7 @@
 namespace dwell {
 namespace device {
 
-#if DWELL_ON_CUDA
+#if DWELL_PARALLEL_GROUP
 // The type as which elements are moved: their own, or, where no single access is as wide, the widest words they are aligned to.
 template <u32 Bytes>
 struct WordOf;

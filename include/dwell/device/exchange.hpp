@@ -6,7 +6,7 @@
 namespace dwell {
 namespace device {
 
-#if DWELL_ON_CUDA
+#if DWELL_PARALLEL_GROUP
 
 // Values of one type. Members are called by all threads of the group.
 template <class T>

@@ -36,7 +36,7 @@ DWELL_CONSTANT u32 kGangState = 5;    // what it saves then, or has saved
 
 // Notes a barrier that the group came to at `begun`, for the timeline. Called by one thread.
 DWELL_DEVICE void note_barrier(Context* context, u64 begun, u32 barrier) {
-#if DWELL_ON_CUDA
+#if DWELL_SHARED_MEMORY
   const u32* const arguments = pointer_to_shared<const u32>(context->arguments);
 #else
   const u32* const arguments = context->arguments;

@@ -66,7 +66,7 @@ struct alignas(16) Context {
   u32 yield;         // 1: the worker should leave the graph that it works on, as its lease is over
   u32 spawned;       // 1: the task has made others (Group::spawn, Group::then)
   // Arguments of the task that runs, behind its header. On CUDA an address in shared memory.
-#if DWELL_ON_CUDA
+#if DWELL_SHARED_MEMORY
   u32 arguments;
   u32 reserved;  // one size everywhere
 #else
@@ -129,7 +129,7 @@ class Group {
   // The group with this index among `count`, of a task that runs this opcode.
   DWELL_DEVICE Group(device::Context* context, u32 index, u32 count, u32 opcode = 0)
       : context_(context), index_(static_cast<u16>(index)), count_(static_cast<u16>(count)), opcode_(opcode) {
-#if DWELL_ON_CUDA
+#if DWELL_PARALLEL_GROUP
     rank_ = threadIdx.x;
 #endif
   }
@@ -139,14 +139,14 @@ class Group {
         index_(static_cast<u16>(context->share & 0xFFFFU)),
         count_(static_cast<u16>(context->share >> 16U)),
         opcode_(opcode) {
-#if DWELL_ON_CUDA
+#if DWELL_PARALLEL_GROUP
     rank_ = device::thread_rank();
 #endif
   }
 
   // Rank of the calling thread, 0 to size() - 1.
   DWELL_DEVICE u32 rank() const {
-#if DWELL_ON_CUDA
+#if DWELL_PARALLEL_GROUP
     __builtin_assume(rank_ < kGroupThreads);
     return rank_;
 #else
@@ -197,12 +197,7 @@ class Group {
   DWELL_DEVICE void copy(Span<T> out, Span<In> in) const;
 
   // Together: no thread goes on before all have come, and each sees what the others wrote before.
-  DWELL_DEVICE void sync() const {
-#if DWELL_ON_CUDA
-    // Barrier 2 belongs to the executing threads alone: the control warp takes no part.
-    asm volatile("barrier.sync 2, 128;" ::: "memory");
-#endif
-  }
+  DWELL_DEVICE void sync() const { device::sync_group(); }
 
   // Together: `combine` over the values of all threads of this group, the same result in each. T is trivially copyable and at most 16
   // bytes; the order of combination is the same in every run.
@@ -306,13 +301,7 @@ class Group {
 
   // Reports the task as failed: its ticket's wait throws errc::task_failed with this code. Positive codes are the user's; the first
   // failure of a task stays. The operator goes on until it returns.
-  DWELL_DEVICE void fail(i32 code) const {
-#if DWELL_ON_CUDA
-    atomicCAS(&context_->status, status::ok, code);
-#else
-    if (context_->status == status::ok) context_->status = code;
-#endif
-  }
+  DWELL_DEVICE void fail(i32 code) const { device::replace_in_group(&context_->status, status::ok, code); }
 
   // Whether lines of this severity are logged (log.hpp): where not, what would only serve one can be left out.
   DWELL_DEVICE bool logs(level severity) const { return static_cast<u32>(severity) >= context_->log.from; }
@@ -323,7 +312,7 @@ class Group {
   DWELL_DEVICE bool should_yield() const {
     const u32 over = device::load<device::Order::relaxed, device::Scope::device>(context_->over);
     if (static_cast<i32>(over - context_->lease) >= 0) return true;
-#if DWELL_ON_CUDA
+#if DWELL_CONTROL_WARP
     return *const_cast<const volatile u32*>(&context_->yield) != 0;
 #else
     return device::now_ticks() - context_->started > context_->lease_ticks;
@@ -344,12 +333,12 @@ class Group {
   u16 index_;  // 65,535 groups share a task at most
   u16 count_;
   u32 opcode_;
-#if DWELL_ON_CUDA
+#if DWELL_PARALLEL_GROUP
   u32 rank_;  // read where the operator begins, beside its arguments
 #endif
 };
 
-#if DWELL_CHECKED && DWELL_ON_CUDA
+#if DWELL_CHECKED && !DWELL_EXCEPTIONS
 namespace device {
 
 static DWELL_DEVICE_COLD void refuse(const Index& first, u64 count, u64 size) {

@@ -157,16 +157,9 @@ DWELL_HOST_DEVICE InspectsRecord<0> record_of_inspects<>() {
   __attribute__((unused)) type dwell_inspect_at(dwell::device::Place<type::place>);
 
 // Emits what the source shows as `symbol`_inspects. The compiler adds this line behind the user's source.
-#if DWELL_ON_CUDA
 #define DWELL_EXPORT_INSPECTS(symbol) \
   DWELL_RECORD_OF_INSPECTS(symbol)    \
-  extern "C" __device__ const DWELL_INSPECTS_RECORD symbol##_inspects = symbol##_record_of_inspects(DWELL_ALL_INSPECTS());
-#else
-#define DWELL_EXPORT_INSPECTS(symbol)                                                              \
-  DWELL_RECORD_OF_INSPECTS(symbol)                                                                 \
-  extern "C" __attribute__((visibility("default"))) const DWELL_INSPECTS_RECORD symbol##_inspects; \
-  const DWELL_INSPECTS_RECORD symbol##_inspects = symbol##_record_of_inspects(DWELL_ALL_INSPECTS());
-#endif
+  DWELL_EXPORT_CONSTANT(DWELL_INSPECTS_RECORD, symbol##_inspects) = symbol##_record_of_inspects(DWELL_ALL_INSPECTS());
 #define DWELL_RECORD_OF_INSPECTS(symbol)                                                                                    \
   template <dwell::u32... place>                                                                                            \
   DWELL_HOST_DEVICE dwell::InspectsRecord<sizeof...(place)> symbol##_record_of_inspects(dwell::device::Indices<place...>) { \

@@ -86,14 +86,14 @@ class LogWriter {
   DWELL_DEVICE Place place_of(u32 position) const { return Place{position, log_tag_of(position), (position & seen_.mask) * kLogSlotQuads}; }
   // The compiler would compute it behind the branch that waits for the exchange, for both ways that lead there.
   static DWELL_DEVICE void compute_here([[maybe_unused]] Place* place) {
-#if DWELL_ON_CUDA
+#if DWELL_SHARED_MEMORY
     asm volatile("" : "+r"(place->tag), "+r"(place->quad));
 #endif
   }
 
   // On CUDA these name the shared memory as such: a line is a chain of accesses that wait for each other, and through a generic address
   // each takes longer.
-#if DWELL_ON_CUDA
+#if DWELL_SHARED_MEMORY
   DWELL_DEVICE State look() const {
     State state;
     asm volatile("ld.volatile.shared.v4.u32 {%0, %1, %2, %3}, [%4];"

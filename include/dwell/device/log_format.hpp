@@ -27,7 +27,7 @@ enum class LogMistake : u32 {
 #undef DWELL_LOG_MISTAKE
 };
 
-#if !DWELL_ON_CUDA
+#if DWELL_NAMES_MISTAKES
 // A call of these is no constant, and the compiler names it.
 namespace log_format_error {
 #define DWELL_LOG_MISTAKE(name) void name();
@@ -149,7 +149,7 @@ class LogFormat {
   template <u64 size>
   DWELL_CONSTEVAL LogFormat(const char (&text)[size])  // NOLINT(google-explicit-constructor)
       : text_(text), length_(size - 1), mistake_(log_mistake<A...>(text)) {
-#if !DWELL_ON_CUDA
+#if DWELL_NAMES_MISTAKES
 #define DWELL_LOG_MISTAKE(name) \
   if (mistake_ == LogMistake::name) log_format_error::name();
     DWELL_LOG_MISTAKES(DWELL_LOG_MISTAKE)
@@ -161,9 +161,8 @@ class LogFormat {
   DWELL_DEVICE u32 length() const { return length_; }
 
   // NVRTC 13.0 has no message for an argument of a call that is no constant: so the assembler refuses what is not left out as unreachable.
-  // Nothing is left out of code to be debugged.
   DWELL_DEVICE void refuse_mistake() const {
-#if DWELL_ON_CUDA && !defined(__CUDACC_DEBUG__)
+#if DWELL_REFUSES_MISTAKES
 #define DWELL_LOG_MISTAKE(name) \
   if (mistake_ == LogMistake::name) asm volatile("format_of_dwell_log__" #name ";");
     DWELL_LOG_MISTAKES(DWELL_LOG_MISTAKE)

@@ -3,7 +3,7 @@
 
 #include <dwell/device/platform.hpp>
 
-#if !DWELL_ON_CUDA
+#if !DWELL_HAS_MATH
 
 // As the C library declares them, so that <cmath> may be included too, before or after this.
 #define DWELL_OF_ONE(name)                 \

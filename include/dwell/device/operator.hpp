@@ -9,22 +9,29 @@
 // Defines an operator: DWELL_OPERATOR(axpy)(dwell::Group g, float a, dwell::Span<const float> x, dwell::Span<float> y) { ... }
 // The first parameter is the group that runs the task; the others are copied from the task. The body runs once per group, with all its
 // threads.
-#if DWELL_ON_CUDA
-#define DWELL_OPERATOR(name) __device__ void dwell_operator_##name
-#else
-#define DWELL_OPERATOR(name) void dwell_operator_##name
-#endif
+#define DWELL_OPERATOR(name) DWELL_DEVICE_FUNCTION void dwell_operator_##name
 
 namespace dwell {
 namespace device {
 
 // An operator's entry in the image: what its worker lends to it, its opcode, and the task's arguments as 32-bit words.
-#if DWELL_ON_CUDA
+#if DWELL_SHARED_MEMORY
 // All that lies in shared memory: its addresses there, which take a register each, and loads that need not ask which memory it is.
-using Entry = void (*)(u32 context, u32 opcode, u32 arguments);
+using ContextArgument = u32;
+using WordsArgument = u32;
+template <class T>
+DWELL_DEVICE T* pointer_to(u32 argument) {
+  return pointer_to_shared<T>(argument);
+}
 #else
-using Entry = void (*)(Context* context, u32 opcode, const u32* arguments);
+using ContextArgument = Context*;
+using WordsArgument = const u32*;
+template <class T>
+DWELL_DEVICE T* pointer_to(T* argument) {
+  return argument;
+}
 #endif
+using Entry = void (*)(ContextArgument context, u32 opcode, WordsArgument arguments);
 
 // Words of arguments that travel in the ring. More lie in a block, of which the task holds the address alone; of a node of a graph the
 // block's offset in the arena, and kInArena.
@@ -45,19 +52,13 @@ struct Wire {
       T value;
       u32 word[words];
     } both;
-#if DWELL_ON_CUDA
-#pragma unroll(words <= kMaxRingWords ? words : 4)
-#endif
+    DWELL_UNROLL_AT_MOST(words, kMaxRingWords)
     for (u32 i = 0; i < words; ++i) both.word[i] = from[i];
     return both.value;
   }
   static DWELL_DEVICE void write(u32* to, const T& value) {
     u32 word[words] = {};
-#if DWELL_ON_CUDA
-    memcpy(word, &value, sizeof(T));
-#else
-    __builtin_memcpy(word, &value, sizeof(T));
-#endif
+    copy_bytes(word, &value, sizeof(T));
     for (u32 i = 0; i < words; ++i) to[i] = word[i];
   }
 };
@@ -117,7 +118,7 @@ struct Export<void(Group, Parameters...)> {
   template <u32... Index>
   static DWELL_DEVICE void call(void (*function)(Group, Parameters...), Context* context, u32 opcode, const u32* arguments,
                                 Indices<Index...>) {
-#if DWELL_CHECKED && DWELL_ON_CUDA
+#if DWELL_CHECKED && !DWELL_EXCEPTIONS
     begin_checks(address_in_shared(context));
 #endif
     const u32* const from = kWords > kMaxRingWords ? block_of(*context, arguments) : arguments;
@@ -132,22 +133,11 @@ struct Export<void(Group, Parameters...)> {
 // Makes an operator, or an instance of an operator template, an entry with the external name `symbol`, and emits its signature as
 // `symbol`_signature. Its name as in DWELL_OPERATOR follows, with template arguments (which may hold commas). The compiler adds
 // this line behind the user's source.
-#if DWELL_ON_CUDA
-#define DWELL_EXPORT(symbol, ...)                                                                                         \
-  extern "C" __device__ const dwell::SignatureRecord symbol##_signature =                                                 \
-      dwell::device::Export<decltype(dwell_operator_##__VA_ARGS__)>::signature;                                           \
-  extern "C" __device__ void symbol(dwell::u32 context, dwell::u32 opcode, dwell::u32 arguments) {                        \
-    using Self = dwell::device::Export<decltype(dwell_operator_##__VA_ARGS__)>;                                           \
-    Self::call(dwell_operator_##__VA_ARGS__, dwell::device::pointer_to_shared<dwell::device::Context>(context), opcode,   \
-               dwell::device::pointer_to_shared<const dwell::u32>(arguments), dwell::device::MakeIndices<Self::count>()); \
+#define DWELL_EXPORT(symbol, ...)                                                                                                        \
+  DWELL_EXPORT_CONSTANT(dwell::SignatureRecord, symbol##_signature) =                                                                    \
+      dwell::device::Export<decltype(dwell_operator_##__VA_ARGS__)>::signature;                                                          \
+  DWELL_EXPORT_FUNCTION void symbol(dwell::device::ContextArgument context, dwell::u32 opcode, dwell::device::WordsArgument arguments) { \
+    using Self = dwell::device::Export<decltype(dwell_operator_##__VA_ARGS__)>;                                                          \
+    Self::call(dwell_operator_##__VA_ARGS__, dwell::device::pointer_to<dwell::device::Context>(context), opcode,                         \
+               dwell::device::pointer_to<const dwell::u32>(arguments), dwell::device::MakeIndices<Self::count>());                       \
   }
-#else
-#define DWELL_EXPORT(symbol, ...)                                                                                             \
-  extern "C" __attribute__((visibility("default"))) const dwell::SignatureRecord symbol##_signature;                          \
-  const dwell::SignatureRecord symbol##_signature = dwell::device::Export<decltype(dwell_operator_##__VA_ARGS__)>::signature; \
-  extern "C" __attribute__((visibility("default"))) void symbol(dwell::device::Context* context, dwell::u32 opcode,           \
-                                                                const dwell::u32* arguments) {                                \
-    using Self = dwell::device::Export<decltype(dwell_operator_##__VA_ARGS__)>;                                               \
-    Self::call(dwell_operator_##__VA_ARGS__, context, opcode, arguments, dwell::device::MakeIndices<Self::count>());          \
-  }
-#endif

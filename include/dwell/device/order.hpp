@@ -8,6 +8,9 @@ namespace dwell {
 namespace device {
 enum class Order : u8 { relaxed, acquire, release, acq_rel };
 enum class Scope : u8 { device, system };
+
+DWELL_HOST_DEVICE bool acquires(Order o) { return o == Order::acquire || o == Order::acq_rel; }
+DWELL_HOST_DEVICE bool releases(Order o) { return o == Order::release || o == Order::acq_rel; }
 }  // namespace device
 
 // As operators write them: order::relaxed, scope::system. On the CPU every scope is the system.

@@ -57,16 +57,14 @@ union PackRoom {
   DWELL_DEVICE PackRoom() {}  // NOLINT(modernize-use-equals-default): defaulted, it would be deleted for such a T
 };
 
-#if DWELL_ON_CUDA
 // Sets a pack of which not every element will be loaded. Left as it is, the assembler keeps what it held before: a loop that inlines many
 // operators then holds registers for the packs of all of them, and spills them in each.
 template <class T, u32 Count>
 DWELL_DEVICE void clear(Pack<T, Count>* pack) {
   u8* const bytes = reinterpret_cast<u8*>(pack);
-#pragma unroll
+  DWELL_UNROLL
   for (u32 i = 0; i < sizeof *pack; ++i) bytes[i] = 0;
 }
-#endif
 
 DWELL_DEVICE u64 address_of(const volatile void* at) { return reinterpret_cast<u64>(at); }
 

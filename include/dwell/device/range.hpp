@@ -81,13 +81,13 @@ DWELL_DEVICE Block block_of(u64 n, u32 index, u32 count) {
 
 // The elements that Group::range gives each thread. A CPU's worker is one thread and fetches whole cache lines ahead: it takes a block. On
 // CUDA neighbouring threads take neighbouring indices, so that a warp's accesses fall into the same lines.
-#if DWELL_ON_CUDA
+#if DWELL_PARALLEL_GROUP
 using Range = StridedRange;
 #else
 using Range = Block;
 #endif
 DWELL_DEVICE Range range_of(u64 n, u32 index, u32 count, u32 rank) {
-#if DWELL_ON_CUDA
+#if DWELL_PARALLEL_GROUP
   return StridedRange(static_cast<u64>(index) * kGroupThreads + rank, n, static_cast<u64>(count) * kGroupThreads);
 #else
   (void)rank;

@@ -12,7 +12,7 @@ namespace device {
 template <class In, class T, class Combine>
 class Reduction {
  public:
-#if DWELL_ON_CUDA
+#if DWELL_PARALLEL_GROUP
   static DWELL_DEVICE T run(const Group& g, const In* from, u64 count, T init, Combine& combine) {
     if (count == 0) return init;
     const T mine = pack_misalignment<kCount>(from) == 0 ? of_thread<true>(g, from, count, init, combine)
@@ -144,7 +144,7 @@ class Reduction {
 
 template <class T, class Combine>
 DWELL_DEVICE T Group::reduce(T value, Combine combine) const {
-#if DWELL_ON_CUDA
+#if DWELL_PARALLEL_GROUP
   return device::Exchange<T>::all(*this, value, kGroupThreads, combine);
 #else
   static_assert(sizeof(T) <= 16 && __is_trivially_copyable(T), "groups combine trivially copyable values of at most 16 bytes");

@@ -19,7 +19,7 @@ class Scan {
       g.fail(status::overlap);
       return init;
     }
-#if DWELL_ON_CUDA
+#if DWELL_PARALLEL_GROUP
     return (pack_misalignment<kCount>(to) | pack_misalignment<kCount>(from)) == 0 ? by_tiles<true>(g, to, from, count, init, combine)
                                                                                   : by_tiles<false>(g, to, from, count, init, combine);
 #else
@@ -33,7 +33,7 @@ class Scan {
 #endif
   }
 
-#if DWELL_ON_CUDA
+#if DWELL_PARALLEL_GROUP
  private:
   // Neighbouring elements that a thread takes of each tile.
   static constexpr u32 kCount = elements_at_once<In, Out, T>(4);

@@ -50,7 +50,7 @@ class Seqlock {
   friend struct device::InspectAccess;
 
   static constexpr u32 kWords = sizeof(T) / 4;
-#if DWELL_ON_CUDA
+#if DWELL_FENCES
   using Word = u32;
   static constexpr device::Order kBehindFence = device::Order::relaxed;
 #else

@@ -3,7 +3,7 @@
 
 #include <dwell/device/operator.hpp>
 
-#if DWELL_ON_CUDA
+#if DWELL_LINKED_OPERATORS
 // Makes a task of this opcode, whose arguments are in the context and name so many bytes. Linked with the loop: called by its name, its
 // registers cost those operators alone that make tasks. Called by one thread.
 extern "C" __device__ void dwell_spawn(dwell::device::Context* context, dwell::u32 opcode, dwell::device::Make how, dwell::u64 bytes);
@@ -14,7 +14,7 @@ namespace dwell {
 namespace device {
 
 DWELL_DEVICE void ask_for_task(Context* context, u32 opcode, Make how, u64 bytes) {
-#if DWELL_ON_CUDA
+#if DWELL_LINKED_OPERATORS
   dwell_spawn(context, opcode, how, bytes);
 #else
   context->spawn(context, opcode, how, bytes);

@@ -4,7 +4,8 @@
 #include <dwell/device/platform.hpp>
 
 // X(name, operands, numpy, calls, types): operations on one element of each operand, a row each. The C++ function, its code for elements
-// (src/tensor/device/math.hpp), the types of results (src/tensor/promotion.cpp), Python's functions, and PyTorch's table follow from the row.
+// (src/tensor/device/math.hpp), the types of results (src/tensor/promotion.cpp), Python's functions, and PyTorch's table follow from the
+// row.
 //   name      as PyTorch calls it
 //   numpy     the name in Python, as the array API and NumPy have it
 //   calls     what PyTorch's table takes for it: `one` of name, name_ and name_out; `two`, those with .Tensor and .Scalar; `own`, what is

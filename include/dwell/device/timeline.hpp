@@ -28,7 +28,7 @@ struct alignas(32) Event {
 
 // Writes an event. Called by one thread; others of the worker may do so at the same time.
 DWELL_DEVICE void put_event(EventRing* ring, u64 begun, u32 took, u32 word0, u32 word1, u32 word2) {
-#if DWELL_ON_CUDA
+#if DWELL_SHARED_MEMORY
   // Through a generic address each access takes longer.
   u32 number;
   u32 shift;

@@ -9,7 +9,7 @@
 namespace dwell {
 namespace device {
 
-#if DWELL_ON_CUDA
+#if DWELL_PARALLEL_GROUP
 
 // The conversion of elements to their own type.
 struct Same {};

@@ -94,16 +94,9 @@ DWELL_HOST_DEVICE UsesRecord<0> record_of_uses<>() {
   }
 
 // Emits what the source uses as `symbol`_uses. The compiler adds this line behind the user's source.
-#if DWELL_ON_CUDA
 #define DWELL_EXPORT_USES(symbol) \
   DWELL_RECORD_OF_USES(symbol)    \
-  extern "C" __device__ const DWELL_USES_RECORD symbol##_uses = symbol##_record_of_uses(DWELL_ALL_USES());
-#else
-#define DWELL_EXPORT_USES(symbol)                                                          \
-  DWELL_RECORD_OF_USES(symbol)                                                             \
-  extern "C" __attribute__((visibility("default"))) const DWELL_USES_RECORD symbol##_uses; \
-  const DWELL_USES_RECORD symbol##_uses = symbol##_record_of_uses(DWELL_ALL_USES());
-#endif
+  DWELL_EXPORT_CONSTANT(DWELL_USES_RECORD, symbol##_uses) = symbol##_record_of_uses(DWELL_ALL_USES());
 // A template, so that it may name each place; behind the source, so that it finds all that DWELL_USES has declared.
 #define DWELL_RECORD_OF_USES(symbol)                                                                                \
   template <dwell::u32... place>                                                                                    \

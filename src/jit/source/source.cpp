@@ -228,7 +228,7 @@ std::string wrapped_source(const Unit& unit) {
   text += line_directive(unit.line, file);
   text += lead;
   // A helper of the user's may call itself, which g++ refuses to make part of its caller.
-  text += "#if !DWELL_ON_CUDA\n#undef DWELL_DEVICE\n#define DWELL_DEVICE inline\n#endif\n";
+  text += "#undef DWELL_DEVICE\n#define DWELL_DEVICE DWELL_DEVICE_HELPER\n";
   text += "namespace {\n";
   text += line_directive(unit.line + lines, file);
   text += unit.text.substr(start);

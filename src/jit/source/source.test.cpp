@@ -55,7 +55,7 @@ TEST(WrappedSource, KeepsTheUsersLines) {
             "#include <dwell/device.hpp>\n"
             "#line 40 \"dir/a\\\"b\\\\c.cu\"\n"
             "#include <a>\n\n"
-            "#if !DWELL_ON_CUDA\n#undef DWELL_DEVICE\n#define DWELL_DEVICE inline\n#endif\n"
+            "#undef DWELL_DEVICE\n#define DWELL_DEVICE DWELL_DEVICE_HELPER\n"
             "namespace {\n"
             "#line 42 \"dir/a\\\"b\\\\c.cu\"\n"
             "int x;\n\n"

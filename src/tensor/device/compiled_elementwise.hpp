@@ -61,7 +61,7 @@ struct CompiledWords {
   }
   // Whether these are computed apart.
   static DWELL_HOST_DEVICE bool computes_apart() {
-#if DWELL_ON_CUDA
+#if DWELL_PARALLEL_GROUP
     u32 count = 0;
     for (u32 i = 0; i < kInstructions; ++i) count += is_long(Instruction(P::code[i])) ? 1 : 0;
     return count > 4;
@@ -110,14 +110,14 @@ class CompiledOperands {
   using Words = CompiledWords<P>;
 
   explicit DWELL_DEVICE CompiledOperands(const u32* words) : words_(words) {
-#if !DWELL_ON_CUDA
+#if !DWELL_PARALLEL_GROUP
     for (u32 tensor = 0; tensor < Words::kTensors; ++tensor) address_[tensor] = ProgramWords::address(words + Words::tensor(tensor));
     for (u32 tensor = 0; tensor < Words::kTensors; ++tensor)
       for (u32 dim = 0; dim < P::dims; ++dim) stride_[tensor][dim] = ProgramWords::stride(words + Words::tensor(tensor), dim);
     for (u32 dim = 0; dim < P::dims; ++dim) size_[dim] = P::dims > 1 ? words[2 + dim] : 0;
 #endif
   }
-#if DWELL_ON_CUDA
+#if DWELL_PARALLEL_GROUP
   DWELL_DEVICE u64 address(u32 tensor) const { return ProgramWords::address(words_ + Words::tensor(tensor)); }
   DWELL_DEVICE i32 stride(u32 tensor, u32 dim) const { return ProgramWords::stride(words_ + Words::tensor(tensor), dim); }
   DWELL_DEVICE u32 size(u32 dim) const { return words_[2 + dim]; }
@@ -144,7 +144,7 @@ class CompiledOperands {
   static DWELL_DEVICE u64 slot(const u32* word, u64) { return word[0] | static_cast<u64>(word[1]) << 32U; }
 
   const u32* words_;
-#if !DWELL_ON_CUDA
+#if !DWELL_PARALLEL_GROUP
   u64 address_[Words::kTensors];
   i32 stride_[Words::kTensors][P::dims];
   u32 size_[P::dims];
@@ -157,7 +157,7 @@ struct Slots {
   Slot at[each];
 };
 
-#if DWELL_ON_CUDA
+#if DWELL_PARALLEL_GROUP
 // Operations of more than a few instructions, which a thread does for its elements one behind the other: out of line, where a program has
 // many of them. A worker runs its code once and has to fetch it: as code without calls, twelve times add, mul, relu, sigmoid, div of 8
 // elements have 59 KB, and with calls 17.
@@ -192,7 +192,7 @@ class CompiledBlock {
  public:
   using Slot = typename SlotOf<P::wide>::type;
   using Words = CompiledWords<P>;
-#if DWELL_ON_CUDA
+#if DWELL_PARALLEL_GROUP
   static constexpr u32 kPack = whole ? 4 : 1;
   static constexpr u32 kEach = !whole || P::wide || Words::is_strided() || Words::temporaries() > 2 ? kPack : 2 * kPack;
 #else
@@ -282,7 +282,7 @@ class CompiledBlock {
     const Operation<op> f{};
     each([&](u32 k) { put_number(&sum_.at[k], f(number_in<C>(a.at[k]), number_in<C>(b.at[k]), number_in<C>(c.at[k]))); });
   }
-#if DWELL_ON_CUDA
+#if DWELL_PARALLEL_GROUP
   template <TensorOp op, class C>
   DWELL_DEVICE void compute_in(const Values& a, const Values&, const Values&, Choice<1>) {
     sum_ = compute_apart<op, C>(a);
@@ -350,7 +350,7 @@ class CompiledBlock {
   template <u32 tensor, class C>
   DWELL_DEVICE void load(Values* to, Choice<static_cast<u32>(Lie::neighbours)>) const {
     const Type<tensor>* const from = pointer_to_global<const Type<tensor>>(operands_.address(tensor));
-#if DWELL_ON_CUDA
+#if DWELL_PARALLEL_GROUP
     if (whole) {
       const auto* const packs = reinterpret_cast<const Pack<Type<tensor>, kPack>*>(from + first_) + rank_;
       Pack<Type<tensor>, kPack> pack[kEach / kPack];
@@ -374,7 +374,7 @@ class CompiledBlock {
       });
       return;
     }
-#if DWELL_ON_CUDA
+#if DWELL_PARALLEL_GROUP
     if (whole) {
       auto* const packs = reinterpret_cast<Pack<Type<tensor>, kPack>*>(to + first_) + rank_;
 #pragma unroll
@@ -414,7 +414,7 @@ class CompiledBlock {
   const u32 rank_;
 };
 
-#if DWELL_ON_CUDA
+#if DWELL_PARALLEL_GROUP
 // Not 0 when packs of neighbouring elements of some tensor, from `index` on, are not aligned.
 template <class P, u32 tensors>
 DWELL_DEVICE u32 misalignment_of(const CompiledOperands<P>&, Choice<tensors>, Choice<tensors>) {
@@ -444,7 +444,7 @@ template <class P>
 DWELL_DEVICE void run_compiled(const Group& g, const u32* words) {
   const CompiledOperands<P> operands(words);
   const u32 elements = ProgramWords(words).elements();
-#if DWELL_ON_CUDA
+#if DWELL_PARALLEL_GROUP
   const u32 block = CompiledBlock<P, true>::kBlock;
   const bool packed = misalignment_of(operands, Choice<0>(), Choice<CompiledWords<P>::kTensors>()) == 0;
   const u32 whole = packed ? elements / block * block : 0;  // elements in whole blocks

@@ -11,9 +11,7 @@ namespace device {
 // Where an element lies in a tensor, in elements.
 DWELL_DEVICE i32 offset_of(ProgramWords program, const u32* tensor, u32 element) {
   i32 offset = 0;
-#if DWELL_ON_CUDA
-#pragma unroll 1
-#endif
+  DWELL_UNROLL_NOT
   for (u32 dim = program.dims() - 1; dim != 0; --dim) {
     const u32 size = program.size(dim);
     const u32 next = element / size;

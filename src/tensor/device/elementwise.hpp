@@ -19,7 +19,7 @@ template <class Slot>
 class Machine {
  public:
   // Elements that a thread works on at once.
-#if DWELL_ON_CUDA
+#if DWELL_PARALLEL_GROUP
   static constexpr u32 kEach = sizeof(Slot) == 4 ? 8 : 4;
 #else
   static constexpr u32 kEach = 128;
@@ -33,9 +33,7 @@ class Machine {
   DWELL_DEVICE void run() {
     const u32* const code = program_.code();
     const u32 instructions = program_.instructions();
-#if DWELL_ON_CUDA
-#pragma unroll 1
-#endif
+    DWELL_UNROLL_NOT
     for (u32 i = 0; i < instructions; ++i) step(Instruction(code[i]));
   }
 
@@ -96,7 +94,7 @@ class Machine {
 
   DWELL_DEVICE bool contiguous(const u32* tensor) const { return program_.dims() == 1 && ProgramWords::stride(tensor, 0) == 1; }
 
-#if DWELL_ON_CUDA
+#if DWELL_PARALLEL_GROUP
   // Where the thread's element k lies in the block: neighbouring threads have neighbouring packs of four.
   static constexpr u32 kPack = 4;
   DWELL_DEVICE u32 place(u32 k) const { return k / kPack * (kPack * kGroupThreads) + rank_ * kPack + k % kPack; }
@@ -255,9 +253,7 @@ template <class Slot>
 DWELL_DEVICE_COLD void run_in_slots(const Group& g, const u32* words) {
   const u32 block = Machine<Slot>::kBlock;
   const u32 elements = ProgramWords(words).elements();
-#if DWELL_ON_CUDA
-#pragma unroll 1
-#endif
+  DWELL_UNROLL_NOT
   for (u64 first = static_cast<u64>(g.index()) * block; first < elements; first += static_cast<u64>(g.count()) * block)
     Machine<Slot>(g, words, static_cast<u32>(first)).run();
 }

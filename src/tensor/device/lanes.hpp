@@ -10,7 +10,7 @@ namespace device {
 
 template <class C>
 struct Lanes {
-#if DWELL_ON_CUDA
+#if DWELL_PARALLEL_GROUP
   static constexpr u32 kCount = sizeof(C) == 4 ? 8 : 2;
 #else
   static constexpr u32 kCount = 128;
@@ -21,7 +21,7 @@ struct Lanes {
 // A number for the row of each lane. On CUDA all lanes of a thread belong to one row.
 template <class C>
 struct PerRow {
-#if DWELL_ON_CUDA
+#if DWELL_PARALLEL_GROUP
   C number;
   DWELL_DEVICE C& of(u32) { return number; }
   DWELL_DEVICE C at(u32) const { return number; }

@@ -9,7 +9,7 @@ namespace math {
 
 // ---- What the language's library has ---------------------------------------------------------------------------------------------
 
-#if DWELL_ON_CUDA
+#if DWELL_HAS_MATH
 #define DWELL_LIBRARY_FUNCTION(name, of) ::name of
 #else
 #define DWELL_LIBRARY_FUNCTION(name, of) __builtin_##name of
@@ -156,7 +156,7 @@ DWELL_DEVICE bool is_number(T x) {
 template <class T>
 DWELL_DEVICE T maximum(T a, T b) {
   if (!is_number(a)) return a;
-#if DWELL_ON_CUDA
+#if DWELL_HAS_MATH
   if (is_number(b)) return fmax(a, b);
 #endif
   return a > b ? a : b;
@@ -164,7 +164,7 @@ DWELL_DEVICE T maximum(T a, T b) {
 template <class T>
 DWELL_DEVICE T minimum(T a, T b) {
   if (!is_number(a)) return a;
-#if DWELL_ON_CUDA
+#if DWELL_HAS_MATH
   if (is_number(b)) return fmin(a, b);
 #endif
   return a < b ? a : b;

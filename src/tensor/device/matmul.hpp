@@ -10,7 +10,7 @@
 namespace dwell {
 namespace device {
 
-#if DWELL_ON_CUDA
+#if DWELL_PARALLEL_GROUP
 
 template <class C, class Elements>
 DWELL_DEVICE void multiply_any_shape(const Group& g, const u32* words) {

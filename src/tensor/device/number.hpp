@@ -62,29 +62,6 @@ struct Truth {
 // Between floating point and integers the language defines what fits. What does not is as PTX has it (cvt.rzi), but for NaN in 32 bits: the
 // nearest number that there is, and of NaN the least.
 
-#if DWELL_ON_CUDA
-DWELL_DEVICE void truncate(float number, i32* to) { asm("cvt.rzi.s32.f32 %0, %1;" : "=r"(*to) : "f"(number)); }
-DWELL_DEVICE void truncate(float number, i64* to) { asm("cvt.rzi.s64.f32 %0, %1;" : "=l"(*to) : "f"(number)); }
-DWELL_DEVICE void truncate(double number, i32* to) { asm("cvt.rzi.s32.f64 %0, %1;" : "=r"(*to) : "d"(number)); }
-DWELL_DEVICE void truncate(double number, i64* to) { asm("cvt.rzi.s64.f64 %0, %1;" : "=l"(*to) : "d"(number)); }
-#endif
-// The i32 or i64 that a float or a double becomes. Without branches, so that loops over them can use vector instructions.
-template <class I, class F>
-DWELL_DEVICE I truncated(F number) {
-  constexpr I kLeast = static_cast<I>(u64{1} << (sizeof(I) * 8 - 1));
-#if DWELL_ON_CUDA
-  I whole;
-  truncate(number, &whole);
-  return number == number ? whole : kLeast;
-#else
-  constexpr F kEnd = -static_cast<F>(kLeast);
-  const bool fits = number >= -kEnd && number < kEnd;
-  const I whole = static_cast<I>(fits ? number : F(0));
-  const I nearest = number >= kEnd ? ~kLeast : kLeast;
-  return fits ? whole : nearest;
-#endif
-}
-
 // The number of another class that a number becomes: rounded to nearest, towards 0 from floating point to integers.
 template <class To>
 struct Converted {

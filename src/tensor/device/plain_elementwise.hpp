@@ -40,7 +40,7 @@ class PlainWords {
   bool packed_;
 };
 
-#if DWELL_ON_CUDA
+#if DWELL_PARALLEL_GROUP
 DWELL_CONSTANT u32 kPlainEach = 8;
 #else
 DWELL_CONSTANT u32 kPlainEach = 128;
@@ -102,7 +102,7 @@ class PlainMachine {
     const auto all = [&](auto f) { each([&](u32 k) { sum[k] = f(sum[k], second[k], third); }); };
     if (kCalls ? with_light(op, all, static_cast<float*>(nullptr)) : with_lightest(op, all)) return;
     if (!kCalls) return;
-#if DWELL_ON_CUDA
+#if DWELL_PARALLEL_GROUP
     Floats<kEach> a;
     Floats<kEach> b;
     each([&](u32 k) { a.at[k] = sum[k]; });
@@ -114,7 +114,7 @@ class PlainMachine {
 #endif
   }
 
-#if DWELL_ON_CUDA
+#if DWELL_PARALLEL_GROUP
   // Neighbouring threads have neighbouring packs.
   static constexpr u32 kPack = kEach < 4 ? kEach : 4;
   DWELL_DEVICE u32 place(u32 k) const { return k / kPack * (kPack * kGroupThreads) + rank_ * kPack + k % kPack; }
@@ -203,7 +203,7 @@ DWELL_DEVICE_COLD void run_plain_blocks(const Group& g, const u32* words) {
 // The same. Where a group has few elements, each thread works on one at a time: all threads have some then, and none waits for the
 // functions of several.
 DWELL_DEVICE void run_plain(const Group& g, const u32* words) {
-#if DWELL_ON_CUDA
+#if DWELL_PARALLEL_GROUP
   if (g.count() > 1 && PlainWords(words).elements() <= static_cast<u64>(g.count()) * (kGroupThreads * 4))
     return run_plain_blocks<1, true>(g, words);
   if (ProgramWords(words).light()) return run_plain_blocks<kPlainEach, false>(g, words);

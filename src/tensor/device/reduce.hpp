@@ -56,7 +56,7 @@ DWELL_DEVICE_COLD C part_of_fold(const u32* task, u32 pass, u32 row, u32 part, C
   return pass == 0 ? math::mul(apart, count) : math::add(second, math::mul(count, math::mul(apart, apart)));
 }
 
-#if DWELL_ON_CUDA
+#if DWELL_PARALLEL_GROUP
 // `combine` over the values of the threads that share a row, the same in all of them. They are `slices`, of which the caller is one.
 template <class T, class Combine>
 DWELL_DEVICE_COLD T over_slices(const Group& g, T value, u32 slices, bool rows_first, Combine combine) {
@@ -96,7 +96,7 @@ class RowMachine {
   DWELL_DEVICE RowMachine(const Group& g, const u32* words) : g_(g), words_(words) {}
 
   DWELL_DEVICE void run() {
-#if DWELL_ON_CUDA
+#if DWELL_PARALLEL_GROUP
     const u32 rows_at_once = 1U << words_.shift();
     slices_ = kGroupThreads >> words_.shift();
     slice_ = words_.rows_first() ? g_.rank() >> words_.shift() : g_.rank() % slices_;
@@ -105,9 +105,7 @@ class RowMachine {
 #endif
     const u32 tiles = words_.rows() / rows_at_once + (words_.rows() % rows_at_once != 0 ? 1 : 0);
     const u32 parts = words_.phase() == RowPhase::rest && words_.result() < RowResult::softmax ? 1 : words_.parts();
-#if DWELL_ON_CUDA
-#pragma unroll 1
-#endif
+    DWELL_UNROLL_NOT
     for (u32 i = g_.index(); i < tiles * parts; i += g_.count()) {
       part_ = i / tiles;
       take_rows((i - part_ * tiles) * rows_at_once, rows_at_once);
@@ -129,7 +127,7 @@ class RowMachine {
     take_columns(first, first + part_size(words_, part_));
   }
 
-#if DWELL_ON_CUDA
+#if DWELL_PARALLEL_GROUP
   DWELL_DEVICE void take_rows(u32 first, u32 count) {
     row_ = first + (words_.rows_first() ? g_.rank() % count : g_.rank() / slices_);
     has_row_ = row_ < words_.rows();
@@ -395,7 +393,7 @@ class RowMachine {
     const RowFold fold = fold_of(pass);
     const C none = neutral_of<C>(fold);
     Lanes<C> all;
-#if DWELL_ON_CUDA
+#if DWELL_PARALLEL_GROUP
     each(0, [&](u32 k) { all.at[k] = none; });
 #pragma unroll 1
 #else
@@ -410,7 +408,7 @@ class RowMachine {
       } else {
         load(RowsWords::kInput, block, &some);
         with_map<C>(map_of(pass), real_parameter(), [&](auto f) { each(block, [&](u32 k) { some.at[k] = f(some.at[k], given.at(k)); }); });
-#if DWELL_ON_CUDA
+#if DWELL_PARALLEL_GROUP
         each(block, [&](u32 k) { some.at[k] = has(block, k) ? some.at[k] : none; });
 #endif
       }
@@ -429,7 +427,7 @@ class RowMachine {
   // A variance's mean is that of what a row has beside its first element: where all are equal, it is that element, and the variance is 0.
   // On a CPU other means are, too.
   DWELL_DEVICE bool has_reference() const {
-#if DWELL_ON_CUDA
+#if DWELL_PARALLEL_GROUP
     return words_.result() == RowResult::variance || words_.result() == RowResult::deviation;
 #else
     return words_.statistic() == RowStatistic::moments;
@@ -452,9 +450,7 @@ class RowMachine {
     PerRow<C> given = of_rows([&](u32 k) { return reference(k, rest); });
     PerRow<C> first = given;
     PerRow<C> second = given;
-#if DWELL_ON_CUDA
-#pragma unroll 1
-#endif
+    DWELL_UNROLL_NOT
     for (u32 pass = 0; pass < passes(); ++pass) {
       const PerRow<C> result = fold(pass, rest, given);
       if (pass == 0) {
@@ -468,7 +464,7 @@ class RowMachine {
       }
       second = result;
     }
-#if !DWELL_ON_CUDA
+#if !DWELL_PARALLEL_GROUP
     if (words_.statistic() == RowStatistic::moments && words_.phase() == RowPhase::whole) overflow(&first, &second);
 #endif
     if (words_.phase() == RowPhase::parts) {
@@ -488,7 +484,7 @@ class RowMachine {
     }
   }
 
-#if !DWELL_ON_CUDA
+#if !DWELL_PARALLEL_GROUP
   // Moments that are too large for their type, or of infinities, become what PyTorch makes of them on a CPU: it adds one element to those
   // before it (Welford, Technometrics 4, 1962). Of rows that are replaced it adds vectors of 32 bytes, to those elements that fill none:
   // where there are no such vectors or no such elements, a mean whose square is infinite is multiplied by 0.
@@ -552,9 +548,7 @@ class RowMachine {
       const C square = RowMath<C>::quotient(result == RowResult::layer_norm ? second.at(k) : first.at(k), count);
       return RowMath<C>::quotient(C(1), RowMath<C>::sqrt(math::add(square, real_parameter())));
     });
-#if DWELL_ON_CUDA
-#pragma unroll 1
-#endif
+    DWELL_UNROLL_NOT
     for (u32 block = first_; block < end_; block += step()) {
       Lanes<C> all;
       load(RowsWords::kInput, block, &all);
@@ -564,9 +558,7 @@ class RowMachine {
         each(block, [&](u32 k) { all.at[k] = math::sub(math::sub(all.at[k], less.at(k)), then.at(k)); });
       } else {
         each(block, [&](u32 k) { all.at[k] = math::mul(math::sub(all.at[k], less.at(k)), then.at(k)); });
-#if DWELL_ON_CUDA
-#pragma unroll 1
-#endif
+        DWELL_UNROLL_NOT
         for (u32 operand = RowsWords::kThird; operand <= RowsWords::kFourth; ++operand) {
           const bool weights = operand == RowsWords::kThird;
           if (!(weights ? words_.third() : words_.fourth())) continue;
@@ -582,13 +574,11 @@ class RowMachine {
 
   // Each element becomes the sum of all up to it, and of what the parts before this one have.
   DWELL_DEVICE void scan(PerRow<C> before) const {
-#if DWELL_ON_CUDA
-#pragma unroll 1
-#endif
+    DWELL_UNROLL_NOT
     for (u32 block = first_; block < end_; block += step()) {
       Lanes<C> all;
       load(RowsWords::kInput, block, &all);
-#if DWELL_ON_CUDA
+#if DWELL_PARALLEL_GROUP
       each(block, [&](u32 k) { all.at[k] = has(block, k) ? all.at[k] : C(0); });
 #pragma unroll
       for (u32 k = 1; k < kCount; ++k) all.at[k] = math::add(all.at[k - 1], all.at[k]);
@@ -609,7 +599,7 @@ class RowMachine {
       store(block, all);
     }
   }
-#if DWELL_ON_CUDA
+#if DWELL_PARALLEL_GROUP
   // The sum over the threads in front of this one, from `before` on, to which those of all threads are added. A row has one thread or the
   // whole group.
   DWELL_DEVICE C scan_slices(C mine, C* before) const {
@@ -654,9 +644,7 @@ class RowMachine {
       best.at[k] = C(0);
       place[k] = kNowhere;
     }
-#if DWELL_ON_CUDA
-#pragma unroll 1
-#endif
+    DWELL_UNROLL_NOT
     for (u32 block = first_; block < end_; block += step()) {
       Lanes<C> some;
       if (!rest) load(RowsWords::kInput, block, &some);
@@ -673,7 +661,7 @@ class RowMachine {
         place[k] = better ? at : place[k];
       });
     }
-#if DWELL_ON_CUDA
+#if DWELL_PARALLEL_GROUP
     const Placed<C> found = over_lanes(best, place, Better<C>{most});
     keep_found([&](u32) { return found; });
 #else
@@ -706,7 +694,7 @@ class RowMachine {
   u32 row_ = 0;    // of the thread's lanes, the first one
   u32 first_ = 0;  // columns
   u32 end_ = 0;
-#if DWELL_ON_CUDA
+#if DWELL_PARALLEL_GROUP
   u32 slices_ = 1;  // threads that share a row
   u32 slice_ = 0;   // which of them this is
   bool has_row_ = false;

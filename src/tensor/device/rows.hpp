@@ -106,9 +106,7 @@ class RowsWords {
  private:
   DWELL_HOST_DEVICE i32 offset(const u32* tensor, u32 first, u32 dims, u32 index) const {
     i32 offset = 0;
-#if DWELL_ON_CUDA
-#pragma unroll 1
-#endif
+    DWELL_UNROLL_NOT
     for (u32 dim = first + dims - 1; dim != first; --dim) {
       const u32 size = words_[kSizes + dim];
       const u32 next = index / size;

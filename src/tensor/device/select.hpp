@@ -24,9 +24,7 @@ struct Offsets {
 // Of a number in the order of rows, in the first `dims` dimensions.
 DWELL_DEVICE Offsets offsets_at(SelectionWords all, u32 dims, u32 number) {
   Offsets at{};
-#if DWELL_ON_CUDA
-#pragma unroll 1
-#endif
+  DWELL_UNROLL_NOT
   for (u32 dim = dims; dim-- > 0;) {
     const u32 next = number / all.size(dim);
     const u32 coordinate = number - next * all.size(dim);
@@ -96,7 +94,7 @@ DWELL_DEVICE bool is_kept(SelectionWords all, u32 row, u32 column) {
   return all.kind() == SelectionKind::lower ? from_diagonal <= 0 : from_diagonal >= 0;
 }
 
-#if DWELL_ON_CUDA
+#if DWELL_PARALLEL_GROUP
 
 template <class T>
 DWELL_DEVICE_COLD void gather(const Group& g, const u32* words) {
