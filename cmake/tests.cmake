@@ -204,6 +204,10 @@ endif()
 
 dwell_command_test(layering layering "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tests/layering/check.py")
 dwell_command_test(layering.rules layering "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tests/layering/check_test.py")
+# The site of docs, where script/bootstrap has brought its tools.
+dwell_command_test(script.docs script "${PROJECT_SOURCE_DIR}/script/docs" --no-install)
+set_tests_properties(script.docs PROPERTIES SKIP_RETURN_CODE 2)
+dwell_command_test(script.docs_pages script "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tests/script/docs_pages_test.py")
 dwell_command_test(script.figures script "${PROJECT_SOURCE_DIR}/script/figures" --check)
 dwell_command_test(script.links script "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tests/script/links_test.py")
 dwell_command_test(script.messages script "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tests/script/messages_test.py")
