@@ -207,7 +207,8 @@ def filtered(text: str) -> str:
                 while after < len(lines) and re.match(r"\s*#\s*(?!define|pragma|endif|include)", lines[after].code):
                     after += 1
                 below = lines[after] if after < len(lines) else None
-                if below is None or NOTHING_FOLLOWS.match(below.code):
+                heads_enumerators = below is not None and below.scope == "enum" and below.comment_at >= 0
+                if below is None or heads_enumerators or NOTHING_FOLLOWS.match(below.code):
                     out += [lines[k].text for k in range(begin, i + 1)]
                 else:
                     macro = next((m for m in (re.match(r"\s*#\s*define (\w+)", k.code) for k in lines[i + 1 : after + 1]) if m), None)
@@ -250,7 +251,8 @@ def filtered(text: str) -> str:
             out.append(line.text)
         trailing_at = -1 if not is_comment(line) else trailing_at
         i += 1
-    return "\n".join(out)
+    # With a blank behind it, Doxygen takes the name for the keyword of another language.
+    return re.sub(r"\bexception =", "exception=", "\n".join(out))
 
 
 if __name__ == "__main__":

@@ -124,6 +124,9 @@ class Comments(unittest.TestCase):
     def test_enumerators(self):
         self.check("\nenum class E {\n  a,  // one\n  // Two.\n  b\n};\n", "\nenum class E {\n  a,  ///< one\n  /// Two.\n  b\n};\n")
 
+        text = "\nenum class E {\n  // Of workers.\n  a,  // one\n};\n"
+        self.check(text, text.replace("// one", "///< one"))
+
     def test_overloads_share_one_and_others_do_not(self):
         self.check(
             "\n// Waits.\nvoid wait();\nvoid wait(int ms) {\n  go();\n}\nvoid other();\n\nvoid wait(long);\n",
