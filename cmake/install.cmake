@@ -28,4 +28,6 @@ install(FILES "${CMAKE_CURRENT_BINARY_DIR}/dwell.pc" DESTINATION "${CMAKE_INSTAL
 
 if(TARGET dwell_cli)
   install(TARGETS dwell_cli)
+  # All that is installed, for script/demo.
+  add_custom_target(dwell_installed DEPENDS dwell dwell_cli $<TARGET_NAME_IF_EXISTS:dwell_prometheus>)
 endif()
