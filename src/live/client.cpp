@@ -6,8 +6,10 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <fstream>
 #include <optional>
 #include <ostream>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -27,6 +29,14 @@ constexpr std::uint64_t kMostTraced = std::uint64_t{1} << 30U;  // bytes of a tr
 constexpr std::size_t kLongestAnswer = std::size_t{1} << 28U;   // that is kept in memory
 
 std::string name_of(const Process& process) { return "process " + std::to_string(process.pid); }
+
+// "4711 (solver)"
+std::string number_and_program_of(const Process& process) {
+  const std::string number = std::to_string(process.pid);
+  std::ifstream file("/proc/" + number + "/comm");
+  std::string program;
+  return std::getline(file, program) ? number + " (" + program + ")" : number;
+}
 
 Error nothing_published(const std::string& who) {
   return Error(errc::invalid_argument, who + " publishes nothing: it has opened no dwell::Runtime, or runs with DWELL_LIVE=off");
@@ -58,7 +68,7 @@ Client Client::of_the_only_one() {
   if (all.empty()) throw Error(errc::invalid_argument, "no process of yours runs dwell");
   if (all.size() == 1) return of(all.front().pid);
   std::string list;
-  for (const Process& process : all) list += (list.empty() ? "" : ", ") + std::to_string(process.pid);
+  for (const Process& process : all) list += (list.empty() ? "" : ", ") + number_and_program_of(process);
   throw Error(errc::invalid_argument, "several processes of yours run dwell: name one of " + list);
 }
 

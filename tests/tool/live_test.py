@@ -221,6 +221,7 @@ class Live(Case):
     def test_one_of_several_processes_is_to_be_named(self):
         for command in ("metrics", "logs", "stuck", "trace"):
             self.fail_with(2, "several processes of yours run dwell", command)
+            self.fail_with(2, f"{self.left.pid} (live_process)", command)
         self.right.kill()
         self.assertIn('operator="left"', self.succeed("metrics"))
         self.fail_with(2, "has the runtimes 1", "metrics", "--runtime", "2")

@@ -520,6 +520,8 @@ class Mistakes(Case):
             self.assertEqual(result.returncode, 2, arguments)
             self.assertNotEqual(result.stderr, "")
         self.assertEqual(self.dwell("--help").returncode, 0)
+        for words, said in ((("walk",), "'walk'; known are doctor, run, "), (("cache", "stat"), "'stat'; known are stats, list, ")):
+            self.assertTrue(self.dwell(*words).stderr.startswith(f"dwell: error: there is no command {said}"), words)
         self.assertRegex(self.dwell("--version").stdout, r"^dwell \d+\.\d+")
 
 

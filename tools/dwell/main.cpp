@@ -3,6 +3,7 @@
 #include <iostream>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -36,7 +37,7 @@ constexpr const char* kJobHelp = R"(A job (paths are relative to it):
   source = "axpy.hpp"
 
   [arrays]
-  x = { file = "x.npy" }         # f16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64, C order
+  x = { file = "x.npy" }         # f16 bf16 f32 f64 i8 to i64 u8 to u64 bool complex64 complex128
   y = { like = "x" }             # zeros
   z = { shape = [100, 20], dtype = "f32" }
 
@@ -70,6 +71,18 @@ void add_look(CLI::App& command, dwell::tool::LookOptions& look, bool required =
   command.add_option("PID", look.pid, required ? "The process" : "The process; else the only one of yours that runs dwell")
       ->required(required);
   command.add_option("--runtime", look.runtime, "Which of its runtimes, by number; else its only one");
+}
+
+// Throws Failure when the word at this place is no subcommand: the parser would say only that one is required.
+void check_subcommand(const CLI::App& app, int count, char** words, int place) {
+  if (count <= place || words[place][0] == '-') return;
+  const std::string given = words[place];
+  std::string known;
+  for (const CLI::App* command : app.get_subcommands(nullptr)) {
+    if (command->get_name() == given) return;
+    known += (known.empty() ? "" : ", ") + command->get_name();
+  }
+  throw dwell::tool::Failure(Exit::mistake, "dwell: error: there is no command '" + given + "'; known are " + known);
 }
 
 // `binary` is standard output, for what is no text.
@@ -180,6 +193,8 @@ Exit run(int count, char** words, std::ostream& binary) {
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
 
+  check_subcommand(app, count, words, 1);
+  if (count > 1 && std::string_view(words[1]) == cache->get_name()) check_subcommand(*cache, count, words, 2);
   try {
     app.parse(count, words);
   } catch (const CLI::ParseError& problem) {
