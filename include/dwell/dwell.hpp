@@ -1,6 +1,10 @@
 // dwell: a runtime that lives on the GPU. Include this.
 #pragma once
 
+#if __cplusplus < 202002L
+#error "dwell needs C++20: -std=c++20"
+#endif
+
 #include <dwell/arguments.hpp>
 #include <dwell/buffer.hpp>
 #include <dwell/buffer_view.hpp>
