@@ -22,7 +22,7 @@ struct Row {
   std::optional<double> gigabytes_per_second = std::nullopt;
 };
 
-// A goal of issue 3. `reached` is compared with both; no `at_least` means that only the goal was set.
+// A figure that was aimed at. `reached` is compared with both; no `at_least` means that only the goal was set.
 struct Goal {
   std::string what;
   std::string unit;
