@@ -17,6 +17,7 @@
 #include <dwell/image.hpp>
 #include <dwell/kernel.hpp>
 #include <dwell/log.hpp>
+#include <dwell/memory_resource.hpp>
 #include <dwell/metrics.hpp>
 #include <dwell/module.hpp>
 #include <dwell/operator.hpp>

@@ -5,12 +5,14 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include <dwell/compile_options.hpp>
 #include <dwell/log.hpp>
+#include <dwell/memory_resource.hpp>
 #include <dwell/metrics.hpp>
 #include <dwell/parts.hpp>
 #include <dwell/tier.hpp>
@@ -77,6 +79,10 @@ struct Options {
 
   // Memory that Group::shared hands out, bytes a worker. On CUDA it is shared memory, and much of it leaves room for fewer workers.
   unsigned scratch_bytes = 8192;
+
+  // Where Runtime::allocate gets memory of the device from (memory_resource.hpp); the runtime keeps it as long as its memory is in use.
+  // Null: from a pool of the runtime's own.
+  std::shared_ptr<MemoryResource> device_memory = {};
 
   // Lets tasks have priorities (dwell::priority). A task that finds no idle worker then goes through a queue of its priority: 40 ns more of
   // a worker of the CPU, some ways to L2 more on CUDA. Nothing: tasks begin in the order in which they may.

@@ -126,6 +126,8 @@ class Backend {
   virtual void copy_to_host(void* to, std::uint64_t from, std::size_t bytes) = 0;
   // The same within device memory, of ranges that have nothing in common.
   virtual void copy_on_device(std::uint64_t to, std::uint64_t from, std::size_t bytes) = 0;
+  // Sets memory of the device to zero.
+  virtual void clear(std::uint64_t at, std::size_t bytes) = 0;
   // As copy_to_device, of what `make` puts into memory of so many bytes that it is given, all of it: memory from which the device copies
   // well, by default like any other. `make` calls no member of the backend.
   virtual void write_to_device(std::uint64_t to, std::size_t bytes, const std::function<void(std::byte*)>& make) {

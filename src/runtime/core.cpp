@@ -74,11 +74,13 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
   completions_ = std::make_unique<Completions>(
       queue(), kernels_->launches, options_.bursts, [this](std::uint64_t position) { return queue().done(position) || keeper().failed(); },
       warn, runtime);
-  buffers_ = std::make_unique<Buffers>(*backend_, queue(), keeper(), kernels_->launches, notifier(), graphs_, shell_,
-                                       [this](std::uint64_t position) {
-                                         // A callback of a graph would wait for the graph, or for what comes behind it.
-                                         if (!host_calls().runs_here()) wait(position, std::nullopt);
-                                       });
+  buffers_ = std::make_unique<Buffers>(
+      *backend_, queue(), keeper(), kernels_->launches, notifier(), graphs_, shell_,
+      [this](std::uint64_t position) {
+        // A callback of a graph would wait for the graph, or for what comes behind it.
+        if (!host_calls().runs_here()) wait(position, std::nullopt);
+      },
+      options_.device_memory);
   tasks_.emplace(Tasks::Parts{this, options_, OpenCheck(keeper(), *shell_), *backend_, *device_, graphs_, *observation_, *registry_,
                               *kernels_, *completions_, *buffers_, warn});
   inspector_ = std::make_unique<Inspector>(

@@ -78,6 +78,10 @@ class BreakableBackend : public backend::Backend {
     check();
     inner_->copy_on_device(to, from, bytes);
   }
+  void clear(std::uint64_t at, std::size_t bytes) override {
+    check();
+    inner_->clear(at, bytes);
+  }
   std::unique_ptr<backend::LoadedImage> load(std::span<const std::byte> image) override {
     check();
     return std::make_unique<LoadedImage>(device_, inner_->load(image));

@@ -170,6 +170,7 @@ class FakeBackend final : public backend::Backend {
   }
   std::unique_ptr<backend::Allocation> allocate_host(std::size_t bytes) override { return allocate(bytes); }
   void copy_on_device(std::uint64_t, std::uint64_t, std::size_t) override {}
+  void clear(std::uint64_t, std::size_t) override {}
   void copy_to_device(std::uint64_t, const void*, std::size_t) override {}
   void copy_to_host(void*, std::uint64_t, std::size_t) override {}
 

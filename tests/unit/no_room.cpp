@@ -40,6 +40,7 @@ class NarrowBackend final : public backend::Backend {
   std::unique_ptr<backend::Allocation> allocate_host(std::size_t) override { return nullptr; }
   void copy_to_device(std::uint64_t, const void*, std::size_t) override {}
   void copy_on_device(std::uint64_t, std::uint64_t, std::size_t) override {}
+  void clear(std::uint64_t, std::size_t) override {}
   void copy_to_host(void*, std::uint64_t, std::size_t) override {}
   std::unique_ptr<backend::LoadedImage> load(std::span<const std::byte> image) override {
     ++loaded;

@@ -391,6 +391,9 @@ class CpuBackend final : public Backend {
   void copy_on_device(std::uint64_t to, std::uint64_t from, std::size_t bytes) override {
     copy_to_device(to, reinterpret_cast<const void*>(from), bytes);
   }
+  void clear(std::uint64_t at, std::size_t bytes) override {
+    if (bytes != 0) std::memset(reinterpret_cast<void*>(at), 0, bytes);
+  }
 
   std::unique_ptr<LoadedImage> load(std::span<const std::byte> image) override {
     auto program = std::make_unique<CpuImage>(abandoned_);

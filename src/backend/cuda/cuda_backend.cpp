@@ -97,6 +97,12 @@ class CudaBackend final : public Backend {
     driver_.check(driver_.cuMemcpyDtoDAsync(to, from, bytes, place_.copies), "copying on the device");
     settle("copying on the device");
   }
+  void clear(std::uint64_t at, std::size_t bytes) override {
+    if (bytes == 0) return;
+    const Entered entered(place_);
+    driver_.check(driver_.cuMemsetD8Async(at, 0, bytes, place_.copies), "clearing memory");
+    settle("clearing memory");
+  }
   void copy_all_to_host(std::span<const HostCopy> copies) override {
     const Entered entered(place_);
     CUresult queued = CUDA_SUCCESS;

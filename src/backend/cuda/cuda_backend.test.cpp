@@ -361,6 +361,11 @@ TEST_F(CudaBackendTest, ARegionGrowsWhereItLies) {
     DWELL_EXPECT_ERROR(region->grow(10 * kStep + 1), errc::out_of_memory, HasSubstr("it ends at 10240"));
     EXPECT_EQ(stand_in_.mapped, 10 * kStep);
     backend->copy_on_device(region->device() + 16, region->device(), 16);
+    word = 7;
+    backend->copy_to_device(region->device(), &word, sizeof(word));
+    backend->clear(region->device(), sizeof(word));
+    backend->copy_to_host(&word, region->device(), sizeof(word));
+    EXPECT_EQ(word, 0U);
   }
   EXPECT_EQ(stand_in_.mapped, 0U);
   EXPECT_FALSE(stand_in_.alive.contains("addresses"));

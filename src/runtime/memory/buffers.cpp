@@ -1,6 +1,7 @@
 #include "runtime/memory/buffers.hpp"
 
 #include <algorithm>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -48,8 +49,29 @@ std::shared_ptr<detail::BufferState> Buffers::allocate(std::size_t count, std::s
   auto state = std::make_shared<detail::BufferState>();
   state->bytes = count * element;
   state->memory = memory;
-  state->allocation = memory == Memory::device ? backend_.allocate(state->bytes) : backend_.allocate_host(state->bytes);
+  state->prompt = memory == Memory::device && resource_ != nullptr && state->bytes != 0;
+  state->allocation = state->prompt              ? from_resource(state->bytes)
+                      : memory == Memory::device ? backend_.allocate(state->bytes)
+                                                 : backend_.allocate_host(state->bytes);
   return enter(std::move(state));
+}
+
+std::unique_ptr<backend::Allocation> Buffers::from_resource(std::size_t bytes) {
+  void* memory = nullptr;
+  try {
+    memory = resource_->allocate(bytes);
+  } catch (const std::bad_alloc&) {  // as null
+  }
+  if (memory == nullptr)
+    throw Error(errc::out_of_memory, "the program's memory resource has no " + std::to_string(bytes) + " bytes", {"buffer", "", bytes, 0});
+  std::shared_ptr<void> kept(memory, [resource = resource_, bytes](void* at) { resource->deallocate(at, bytes); });
+  constexpr std::uint64_t kAlignment = 256;
+  if (reinterpret_cast<std::uint64_t>(memory) % kAlignment != 0)
+    throw Error(errc::invalid_argument, "the program's memory resource has given memory that is not aligned to 256 bytes",
+                {"buffer", "", bytes, 0});
+  auto allocation = backend_.wrap(memory, bytes, called_back(std::move(kept), shell_ == nullptr ? 0 : shell_->lineage->runtime));
+  backend_.clear(allocation->device(), bytes);
+  return allocation;
 }
 
 std::shared_ptr<detail::BufferState> Buffers::own(std::unique_ptr<Arena::Piece> piece) {
@@ -80,6 +102,7 @@ std::shared_ptr<detail::BufferState> Buffers::wrap(void* pointer, std::size_t co
   auto state = std::make_shared<detail::BufferState>();
   state->bytes = bytes;
   state->foreign = true;
+  state->prompt = true;
   if (keep_alive != nullptr) keep_alive = called_back(std::move(keep_alive), shell_ == nullptr ? 0 : shell_->lineage->runtime);
   state->allocation = backend_.wrap(pointer, bytes, std::move(keep_alive));
   keeper_.memory_made();
@@ -88,7 +111,9 @@ std::shared_ptr<detail::BufferState> Buffers::wrap(void* pointer, std::size_t co
 }
 
 std::shared_ptr<detail::BufferState> Buffers::enter(std::shared_ptr<detail::BufferState> state) {
-  state->flags = detail::kMemory | (state->memory == Memory::host ? detail::kSystem : 0);
+  // A resource may give memory that the host reaches too.
+  const bool is_seen = state->memory == Memory::host || (state->prompt && state->allocation->host() != nullptr);
+  state->flags = detail::kMemory | (is_seen ? detail::kSystem : 0);
   keeper_.memory_made();
   const Lock lock(mutex_);
   if (closed_) throw Error(errc::closed, "the runtime is closed");
@@ -159,12 +184,12 @@ void Buffers::release(detail::BufferState& buffer) {
   {
     const Lock lock(mutex_);
     alive_.erase(&buffer);
-    if (buffer.allocation) retired_.push_back(Retired{until, launched, buffer.foreign, std::move(buffer.allocation)});
+    if (buffer.allocation) retired_.push_back(Retired{until, launched, buffer.prompt, std::move(buffer.allocation)});
   }
   // Without memory, or a thread, the next call frees it.
   static_cast<void>(failure_of(errc::out_of_memory, [&] {
     collect();
-    if (buffer.foreign && !ended(until, launched))
+    if (buffer.prompt && !ended(until, launched))
       notifier_.when([this, until, launched] { return ended(until, launched); }, [this] { collect(); });
   }));
 }
@@ -193,7 +218,7 @@ void Buffers::collect() {
   // Freed outside the lock, and by a thread that may wait where that waits for leases to end.
   if (!host_memory_waits_) return;
   for (Retired& retired : unused) {
-    if (retired.foreign || retired.allocation->host() == nullptr) continue;
+    if (retired.prompt || retired.allocation->host() == nullptr) continue;
     const std::size_t bytes = retired.allocation->bytes();
     keeper_.janitor().take(std::move(retired.allocation), bytes);
   }
@@ -215,7 +240,7 @@ void Buffers::close() noexcept {
   const Lock lock(mutex_);
   closed_ = true;
   // There is room, see enter.
-  for (detail::BufferState* const buffer : alive_) retired_.push_back(Retired{0, 0, buffer->foreign, std::move(buffer->allocation)});
+  for (detail::BufferState* const buffer : alive_) retired_.push_back(Retired{0, 0, buffer->prompt, std::move(buffer->allocation)});
   alive_.clear();
   given_up.swap(retired_);
 }

@@ -12,6 +12,7 @@
 
 #include <dwell/buffer.hpp>
 #include <dwell/detail/graph_data.hpp>
+#include <dwell/memory_resource.hpp>
 
 #include "backend/backend.hpp"
 #include "base/mutex.hpp"
@@ -33,6 +34,7 @@ struct BufferState : BufferUse {
   Memory memory = Memory::device;
   bool foreign = false;  // somebody else has allocated it
   bool piece = false;    // of the arena
+  bool prompt = false;   // its memory goes back as soon as nothing in flight names it
 
   BufferState() = default;
   BufferState(const BufferState&) = delete;
@@ -55,7 +57,7 @@ class Buffers {
   using Wait = std::function<void(std::uint64_t position)>;
 
   Buffers(backend::Backend& backend, SubmissionQueue& queue, Keeper& keeper, Launches& launches, Notifier& notifier, const Graphs& graphs,
-          detail::Shell* shell, Wait wait)
+          detail::Shell* shell, Wait wait, std::shared_ptr<MemoryResource> resource = nullptr)
       : backend_(backend),
         queue_(queue),
         keeper_(keeper),
@@ -65,6 +67,7 @@ class Buffers {
         graphs_(graphs),
         shell_(shell),
         wait_(std::move(wait)),
+        resource_(std::move(resource)),
         host_memory_waits_(backend.info().host_memory_waits) {}
 
   std::shared_ptr<detail::BufferState> allocate(std::size_t count, std::size_t element, Memory memory);
@@ -100,6 +103,8 @@ class Buffers {
 
   // Throws errc::invalid_argument when no span can name so much.
   static void check_size(std::size_t count, std::size_t element);
+  // Cleared memory of the program's resource, which has it back when the allocation goes. Throws as MemoryResource::allocate says.
+  std::unique_ptr<backend::Allocation> from_resource(std::size_t bytes);
   // Takes a new buffer in.
   std::shared_ptr<detail::BufferState> enter(std::shared_ptr<detail::BufferState> state);
   // Whether everything before has ended.
@@ -108,7 +113,7 @@ class Buffers {
   struct Retired {
     std::uint64_t until;     // tasks before this position may name it
     std::uint64_t launched;  // and launches before this number
-    bool foreign;            // not the runtime's own: released at once
+    bool prompt;             // as BufferState::prompt
     std::shared_ptr<backend::Allocation> allocation;
   };
 
@@ -121,6 +126,7 @@ class Buffers {
   const Graphs& graphs_;
   detail::Shell* const shell_;
   const Wait wait_;
+  const std::shared_ptr<MemoryResource> resource_;  // null: the backend's own memory
   const bool host_memory_waits_;
   mutable Mutex mutex_;  // guards BufferState::allocation too
   bool closed_ DWELL_GUARDED_BY(mutex_) = false;

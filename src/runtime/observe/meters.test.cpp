@@ -41,6 +41,7 @@ class MetersBackend final : public backend::Backend {
     std::memcpy(reinterpret_cast<void*>(to), from, bytes);
   }
   void copy_on_device(std::uint64_t, std::uint64_t, std::size_t) override { ADD_FAILURE() << "nothing moves"; }
+  void clear(std::uint64_t, std::size_t) override { ADD_FAILURE() << "nothing is cleared"; }
   void copy_to_host(void* to, std::uint64_t from, std::size_t bytes) override {
     std::memcpy(to, reinterpret_cast<const void*>(from), bytes);
     copied.push_back(bytes);
