@@ -1,11 +1,8 @@
-// Graphs on a device.
+// A graph on a device.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -18,6 +15,7 @@
 
 #include "base/mutex.hpp"
 #include "graph/cells.hpp"
+#include "graph/changes.hpp"
 #include "graph/host_nodes.hpp"
 #include "graph/layout.hpp"
 #include "graph/times.hpp"
@@ -96,15 +94,10 @@ struct ExecState final : runtime::Exec, std::enable_shared_from_this<ExecState> 
   void sample(runtime::Core& core) const DWELL_REQUIRES(mutex_);
   // Writes the whole exec to the device, with the arguments and opcodes of the next launch.
   void write(runtime::Core& core) DWELL_REQUIRES(mutex_);
-  void clear_changes() DWELL_REQUIRES(mutex_);
   // Takes the memory that set_words needs for so many words in so many nodes: what is set is set as a whole, or not at all.
   void prepare_words(std::size_t words, std::size_t nodes) DWELL_REQUIRES(mutex_, words_mutex_);
   void set_words(std::uint32_t node, std::uint32_t first, const std::uint32_t* words, std::uint32_t count) noexcept
       DWELL_REQUIRES(mutex_, words_mutex_);
-  // The same for `change`, once a word.
-  void prepare_changes(std::size_t words) DWELL_REQUIRES(mutex_);
-  // Notes that a word of the exec changes. False when it was to change anyway.
-  bool change(std::size_t at, std::uint32_t value) noexcept DWELL_REQUIRES(mutex_);
   // Tells the flight recorder of the arguments that change with the next launch.
   void note_changes(runtime::Core& core) const DWELL_REQUIRES(mutex_);
   // Launches before this position have ended.
@@ -123,40 +116,14 @@ struct ExecState final : runtime::Exec, std::enable_shared_from_this<ExecState> 
   mutable Mutex mutex_;
   graph::Uses uses_ DWELL_GUARDED_BY(mutex_);
   std::vector<std::uint32_t> opcodes_ DWELL_GUARDED_BY(mutex_);  // of graph.operators, as the device has them or will
-  // Words that differ from what the device has: place in words and value, alternately.
-  std::vector<std::uint32_t> changes_ DWELL_GUARDED_BY(mutex_);
-  std::vector<std::uint32_t> change_of_ DWELL_GUARDED_BY(mutex_);  // by word of the exec: its place in changes_, plus 1
-  std::vector<std::uint32_t> changed_ DWELL_GUARDED_BY(mutex_);    // the nodes of changes_ that were set; one may be there twice
-  std::uint64_t first_noted_ = 0;                                  // as FlightRecorder::add returned it
-  std::uint32_t system_ = 0;                                       // kSystem when a node's results may lie in host memory
+  graph::Changes changes_ DWELL_GUARDED_BY(mutex_);
+  std::uint64_t first_noted_ = 0;  // as FlightRecorder::add returned it
+  std::uint32_t system_ = 0;       // kSystem when a node's results may lie in host memory
   std::optional<graph::Times> times_ DWELL_GUARDED_BY(mutex_);
   bool launched_ DWELL_GUARDED_BY(mutex_) = false;
   std::uint64_t last_ DWELL_GUARDED_BY(mutex_) = 0;                 // position of the last launch
   std::optional<std::uint64_t> changing_ DWELL_GUARDED_BY(mutex_);  // of the last one behind which it is another: tasks come after that
   std::vector<std::uint64_t> tasks_ DWELL_GUARDED_BY(mutex_);       // positions of tasks that may launch it, of those in flight at least
-};
-
-// What a task may launch, while it is placed: held, so that nothing changes between the launches that give them the versions of the task
-// and the task itself. One at a time in a runtime.
-class Launching {
- public:
-  Launching(runtime::Core& core, std::span<const std::shared_ptr<ExecState>> execs);
-  ~Launching();
-  Launching(const Launching&) = delete;
-  Launching& operator=(const Launching&) = delete;
-
-  // Places the task, which waits for `waits`, by `attempt`: that is given the number of switches and all that it waits for, and returns its
-  // position, SubmissionQueue::kSwitched, or nothing when there is no room.
-  using Attempt = std::function<std::optional<std::uint64_t>(std::uint64_t switches, const Waits& waits)>;
-  std::optional<std::uint64_t> place(const Waits& waits, const Attempt& attempt);
-
- private:
-  runtime::Core& core_;
-  std::vector<std::shared_ptr<ExecState>> execs_;
-  std::deque<Lock> locks_;  // theirs, by number
-  runtime::Graphs::Flight flight_;
-  std::size_t asked_ = 0;  // of how many HostCalls knows that a task comes
-  std::optional<std::uint64_t> position_;
 };
 
 }  // namespace dwell::detail
