@@ -302,8 +302,12 @@ bool ImageTable::promote(const std::stop_token& stop) {
 std::uint64_t ImageTable::completed() const noexcept {
   queue_.reap_done();
   const std::uint64_t submitted = queue_.submitted();
-  const std::uint64_t slots_in_flight = queue_.tail() - queue_.reaped();
-  return submitted - std::min(submitted, slots_in_flight);
+  const std::uint64_t reaped = queue_.reaped();  // before the tail, which only grows
+  const std::uint64_t slots_in_flight = queue_.tail() - reaped;
+  const std::uint64_t now = submitted - std::min(submitted, slots_in_flight);
+  std::uint64_t most = completed_.load(std::memory_order_relaxed);
+  while (now > most && !completed_.compare_exchange_weak(most, now, std::memory_order_relaxed)) {}
+  return std::max(now, most);
 }
 
 Tier ImageTable::tier() const {

@@ -76,7 +76,7 @@ class ImageTable {
   Tier tier() const;
   // Grows with every image of `apply`.
   std::uint64_t revision() const;
-  // Tasks that images of a tier have completed, but for those in flight.
+  // Tasks that images of a tier have completed, but for those in flight. Only grows.
   std::uint64_t tasks(Tier tier) const;
 
   // The entry that has this opcode, as "name (version n)"; "an unknown operator" if there is none.
@@ -116,6 +116,7 @@ class ImageTable {
   // Makes the image the one that runs. Throws errc::resource_limit, and what loading throws.
   void hand_over(std::shared_ptr<const jit::Image> image, Tier tier, std::span<const Step> newcomers) DWELL_REQUIRES(mutex_);
   void note_image(std::shared_ptr<const jit::Image> image, Tier tier, std::chrono::nanoseconds took) noexcept DWELL_REQUIRES(mutex_);
+  // Tasks that have completed, at least: a task in flight that takes several slots holds back as many. Only grows.
   std::uint64_t completed() const noexcept;
   // Throws errc::resource_limit when the image, for which the device has so much room, must not take over. `newcomers`: fresh ones among
   // these are versions that it adds.
@@ -132,6 +133,7 @@ class ImageTable {
   Limits limits_;
   const Tier tier_of_changes_;
   const Observers observers_;
+  mutable std::atomic<std::uint64_t> completed_{0};  // the most that completed() has found; relaxed: a number alone
 
   mutable Mutex mutex_;                                  // held while an image is linked and handed over
   std::atomic<std::uint32_t> parts_;                     // of the image that runs; only grows

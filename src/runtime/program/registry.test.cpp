@@ -323,5 +323,18 @@ TEST_F(RegistryTest, SymbolsNameTheirContent) {
   EXPECT_EQ(std::unique(symbols.begin(), symbols.end()) - symbols.begin(), 5);
 }
 
+TEST_F(RegistryTest, TasksByTierOnlyGrow) {
+  const auto a = define("a", "a1");
+  finish(submit(*a));
+  EXPECT_EQ(registry_->table().tasks(Tier::relocatable), 1U);
+  const std::vector<std::uint32_t> words(detail::kFirstSlotWords + 1);  // takes a second slot
+  std::uint64_t position = 0;
+  ASSERT_TRUE(bench_.queue.try_submit(a->instances[0].alias, test::task_of(words), &position));
+  EXPECT_EQ(registry_->table().tasks(Tier::relocatable), 1U) << "it is in flight";
+  finish(position);
+  EXPECT_EQ(registry_->table().tasks(Tier::relocatable), 2U);
+  EXPECT_EQ(registry_->table().tasks(Tier::lto), 0U);
+}
+
 }  // namespace
 }  // namespace dwell::runtime
