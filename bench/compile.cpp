@@ -58,7 +58,11 @@ Firsts time_firsts(const Context& context, std::size_t count) {
   runtime.define("empty", kEmpty);  // so that the compilers are open and the loop is compiled
   Buffer<unsigned> cells = runtime.allocate<unsigned>(count);
   cells.write(std::vector<unsigned>(count, 0));
-  const std::uint64_t before = runtime.info().compiled + runtime.info().linked;
+  const auto made = [&] {
+    const Metrics now = runtime.metrics();
+    return now.compiled + now.linked;
+  };
+  const std::uint64_t before = made();
   Firsts firsts;
   for (std::size_t i = 0; i < count; ++i) {
     const std::string name = name_of(i);
@@ -67,7 +71,7 @@ Firsts time_firsts(const Context& context, std::size_t count) {
     runtime.submit(runtime.define(name, source), cells, static_cast<unsigned>(i)).wait();
     firsts.times.push_back(nanoseconds_since(start));
   }
-  firsts.compiled = runtime.info().compiled + runtime.info().linked - before;
+  firsts.compiled = made() - before;
   std::vector<unsigned> seen(count);
   cells.read(seen);
   for (std::size_t i = 0; i < count; ++i) firsts.wrong += seen[i] == 1000 + i ? 0U : 1U;
@@ -134,7 +138,7 @@ void add_hits(const Context& context, Report& report) {
   std::vector<double> times;
   for (std::size_t i = 0; i < context.pick<std::size_t>(24, 4); ++i) {
     runtime.define(name_of(i), source_of(i));
-    times.push_back(static_cast<double>(runtime.info().last_cache_hit.count()));
+    times.push_back(static_cast<double>(runtime.metrics().last_cache_hit_ns));
   }
   const Spread hit = spread_of(times);
   report.add({"an image out of the cache: looked up, read, verified", "dwell", true, "ns", hit});
@@ -165,7 +169,7 @@ void add_latency(const Context& context, Report& report) {
   }
   for (const auto& future : futures) future.get();
   const double took = nanoseconds_since(start);
-  const std::uint64_t images = runtime.info().images - 1;
+  const std::uint64_t images = runtime.metrics().images - 1;
 
   const Spread busy = spread_of(times);
   report.add({kLone, "dwell, quiet", true, "ns", quiet});

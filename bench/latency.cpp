@@ -79,7 +79,7 @@ Reached add_ours(const Context& context, Report& report, std::size_t count) {
   const auto add = runtime.define<void(Span<const float>, Span<const float>, Span<float>)>("add", kAdd);
   const Buffer<float> memory = runtime.allocate<float>(Adds::kFloats);
 
-  const std::uint64_t before = runtime.info().submitted;
+  const std::uint64_t before = runtime.metrics().submitted;
   const auto timed = [&](auto once) { return spread_of(time_at_random(count, once)); };
   reached.empty = timed([&](std::size_t) { runtime.submit(empty).wait(); });
   report.add({kEmptyTask, "dwell", true, "ns", reached.empty});
@@ -100,7 +100,7 @@ Reached add_ours(const Context& context, Report& report, std::size_t count) {
                   count, [&](std::size_t i) { in_host.once(i); }, [&](std::size_t i) { stale += in_host.is_fresh(i) ? 0U : 1U; }))});
 
   const std::uint64_t expected = 4 * calls_at_random(count) + calls_at_random(fewer);
-  const std::uint64_t submitted = runtime.info().submitted - before;
+  const std::uint64_t submitted = runtime.metrics().submitted - before;
   report.check(text_of_count(submitted) + " tasks acknowledged without an error, of " + text_of_count(expected), submitted == expected);
   report.check_none("wrong sums in device memory", counted.wrong());
   report.check_none("wrong sums in host memory", in_host.wrong());

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <atomic>
 #include <thread>
 
@@ -50,15 +51,14 @@ void run(const Context& context, Report& report) {
       resume_times.push_back(nanoseconds_since(start));
     }
     std::vector<double> wake_times;
-    std::size_t awake = 0;
+    const std::uint64_t parks = runtime.metrics().parks;
     for (std::size_t i = 0; i < times; ++i) {
       std::this_thread::sleep_for(kRest);
-      const std::uint64_t leases = runtime.info().leases;
       const Clock::time_point start = Clock::now();
       submit().wait();
       wake_times.push_back(nanoseconds_since(start));
-      awake += runtime.info().leases == leases ? 1U : 0U;
     }
+    const std::size_t awake = times - std::min<std::size_t>(times, runtime.metrics().parks - parks);
     to_idle = spread_of(idle_times);
     woken = spread_of(wake_times);
     report.add({kToIdle, "dwell", true, "ns", to_idle});

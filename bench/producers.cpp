@@ -48,7 +48,7 @@ void run(const Context& context, Report& report) {
   const auto empty = runtime.define<void()>("empty", kEmpty);
   const auto add = runtime.define<void(Span<const float>, Span<const float>, Span<float>)>("add", kAdd);
   Adds adds(runtime, add, std::size_t{1} << (context.cuda ? 21U : 15U));
-  std::uint64_t expected = runtime.info().submitted;
+  std::uint64_t expected = runtime.metrics().submitted;
   std::size_t wrong = 0;
 
   // Both in turn, so that a change of the machine meets both.
@@ -85,7 +85,7 @@ void run(const Context& context, Report& report) {
   });
 
   report.check_none("wrong sums", wrong);
-  const std::uint64_t submitted = runtime.info().submitted;
+  const std::uint64_t submitted = runtime.metrics().submitted;
   report.check(text_of_count(submitted) + " tasks submitted and complete, of " + text_of_count(expected), submitted == expected);
 }
 

@@ -365,7 +365,7 @@ void run(const Context& context, Report& report) {
     load.end();
     calls.push_back({start, end});
     times.push_back(nanoseconds(end - start));
-    told.push_back(static_cast<double>(runtime.info().last_hand_over.count()));
+    told.push_back(static_cast<double>(runtime.metrics().last_hand_over_ns));
     std::this_thread::sleep_for(std::chrono::microseconds(5'000 + random.below(10'000)));
   }
   const std::vector<Gap> gaps = load.gaps();

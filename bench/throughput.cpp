@@ -63,7 +63,7 @@ Reached add_ours(const Context& context, Report& report, const std::vector<Set>&
   Runtime runtime(context.options());
   const auto empty = runtime.define<void()>("empty", kEmpty);
   const auto add = runtime.define<void(Span<const float>, Span<const float>, Span<float>)>("add", kAdd);
-  std::uint64_t expected = runtime.info().submitted;
+  std::uint64_t expected = runtime.metrics().submitted;
 
   const auto time = [&](const std::string& what, const char* by, bool adds, std::size_t tasks, auto submit) {
     const Spread spread = time_repeats(context, tasks, [&] {
@@ -99,7 +99,7 @@ Reached add_ours(const Context& context, Report& report, const std::vector<Set>&
     wrong += adds.wrong();
     report.check_none("wrong sums in " + set.what, wrong);
   }
-  const std::uint64_t submitted = runtime.info().submitted;
+  const std::uint64_t submitted = runtime.metrics().submitted;
   report.check(text_of_count(submitted) + " tasks submitted and complete, of " + text_of_count(expected), submitted == expected);
   return reached;
 }

@@ -54,6 +54,6 @@ int main() {
   count.read(counted);
   wrong += counted[0] == ticks ? 0 : 1;
   std::printf("async: %u operators compiled while %u tasks ran, %llu images, %u wrong\n", kPowers, ticks,
-              static_cast<unsigned long long>(runtime.info().images), wrong);
+              static_cast<unsigned long long>(runtime.metrics().images), wrong);
   return wrong == 0 ? 0 : 1;
 }

@@ -33,6 +33,6 @@ int main() {
   unsigned wrong = 0;
   for (unsigned i = 0; i < kTasks; ++i) wrong += result[i] == (i / 1000 == 1 ? 2 : 1) ? 0 : 1;
   std::printf("swap: 3 x 1000 tasks by versions 1, 2, 1 of mark, %u by a wrong one; the device paused %lld us\n", wrong,
-              static_cast<long long>(runtime.info().last_hand_over.count() / 1000));
+              static_cast<long long>(runtime.metrics().last_hand_over_ns / 1000));
   return wrong == 0 ? 0 : 1;
 }

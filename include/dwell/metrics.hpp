@@ -87,7 +87,8 @@ struct WorkerMetrics {
   std::array<std::uint64_t, 5> log_dropped = {};  // lines of the log that found no room, by severity
 };
 
-// A snapshot. Counts only grow, from the start of the generation on: what happened in an interval is difference(later, earlier).
+// A snapshot. Counts only grow, from the start of the generation on: what happened in an interval is difference(later, earlier). Those of
+// the ring, leases, code, memory, graphs and batches are kept with Metering::off, too.
 struct Metrics {
   std::chrono::steady_clock::time_point at;  // when it was taken
   std::uint64_t runtime = 0;                 // RuntimeInfo::runtime
@@ -112,14 +113,18 @@ struct Metrics {
   std::uint64_t leases = 0;
   std::uint64_t parks = 0;   // how often the loop was off the device when a lease was started, but for the first
   std::uint64_t pauses = 0;  // how often it was taken off the device: by Runtime::park, another number of workers, the watchdog
-  std::uint64_t images = 0;
+  std::uint64_t images = 0;  // handed over
   std::uint64_t hand_overs_relocatable = 0;  // images by tier
   std::uint64_t hand_overs_lto = 0;
+  std::uint64_t tasks_relocatable = 0;  // tasks completed by images of each tier; those in flight at a hand-over count as the later's
+  std::uint64_t tasks_lto = 0;
+  std::uint64_t last_hand_over_ns = 0;  // the last one: from the loaded image until no lease of another is on the device; leases roll
 
-  // Code.
-  std::uint64_t compiled = 0;
-  std::uint64_t linked = 0;
-  std::uint64_t cache_hits = 0;
+  // Code. What is in memory is neither made nor read.
+  std::uint64_t compiled = 0;           // sources
+  std::uint64_t linked = 0;             // images
+  std::uint64_t cache_hits = 0;         // sources and images out of the cache on disk
+  std::uint64_t last_cache_hit_ns = 0;  // the last of these: looked up, read, verified
 
   // Memory, in bytes.
   std::uint64_t arena_bytes = 0;   // device memory of the loop, with all graphs that were instantiated and all counters
@@ -142,9 +147,9 @@ struct Metrics {
   std::vector<OperatorMetrics> totals() const;
 };
 
-// What has happened between two snapshots of one generation: counts are differences, what is "now" is the later one's, and so is the
-// longest wait. Least and longest times of the interval are known to within a bucket. Throws errc::invalid_argument when they are of
-// different generations, or the other way round.
+// What has happened between two snapshots of one generation: counts are differences, what is "now" is the later one's, and so are the
+// longest wait and what is of the last one. Least and longest times of the interval are known to within a bucket. Throws
+// errc::invalid_argument when they are of different generations, or the other way round.
 Metrics difference(const Metrics& later, const Metrics& earlier);
 
 // OpenMetrics text (Prometheus reads it): names begin with dwell_, times are in seconds.

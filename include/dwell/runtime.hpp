@@ -40,7 +40,7 @@ class Core;
 }
 class Batch;
 
-// A runtime's device, its image's resources, and counts since the start of the generation. A snapshot.
+// A runtime's device and its image's resources. A snapshot; what it has done is in Metrics.
 struct RuntimeInfo {
   std::uint64_t runtime = 0;     // which one of this process, from 1
   std::uint32_t generation = 0;  // from 1, one more with each Runtime::rebuild
@@ -54,18 +54,7 @@ struct RuntimeInfo {
   std::uint32_t shared_bytes = 0;    // static
   std::uint32_t constant_bytes = 0;  // of the whole image, the table of operators included
   std::uint32_t barriers = 0;        // a worker
-  std::uint64_t submitted = 0;       // tasks
-  std::uint64_t leases = 0;
-  std::uint64_t images = 0;             // images handed over
-  Tier tier = Tier::relocatable;        // of the image that runs
-  std::uint64_t tasks_relocatable = 0;  // tasks completed by images of each tier; those in flight at a hand-over count as the later's
-  std::uint64_t tasks_lto = 0;
-  std::uint64_t compiled = 0;    // sources compiled, and images linked, since the start, but for those from memory or the cache on disk
-  std::uint64_t linked = 0;      // among them
-  std::uint64_t cache_hits = 0;  // sources and images out of the cache on disk
-  std::chrono::nanoseconds last_cache_hit{0};  // the last of those: looked up, read, verified
-  std::chrono::nanoseconds last_hand_over{
-      0};  // the last change of image: loaded, until no lease of another was on the device; leases rolled meanwhile
+  Tier tier = Tier::relocatable;     // of the image that runs
 };
 
 // The end of the tasks in flight when a runtime is closed: all run first, or nothing starts any more.

@@ -182,7 +182,7 @@ class Limits:
 
 class RuntimeInfo:
     """
-    A runtime's device, its image's resources, and counts since its start. A snapshot; times are in seconds.
+    A runtime's device and its image's resources. A snapshot; what it has done is in Metrics.
     """
 
     @property
@@ -236,48 +236,8 @@ class RuntimeInfo:
         """A worker."""
 
     @property
-    def submitted(self) -> int:
-        """Tasks."""
-
-    @property
-    def leases(self) -> int:
-        """Stays of the loop on the device."""
-
-    @property
-    def images(self) -> int:
-        """Images handed over."""
-
-    @property
     def tier(self) -> str:
         """"relocatable" or "lto"."""
-
-    @property
-    def tasks_relocatable(self) -> int:
-        """Tasks completed by images of that tier."""
-
-    @property
-    def tasks_lto(self) -> int:
-        """Tasks completed by images of that tier."""
-
-    @property
-    def compiled(self) -> int:
-        """Sources compiled and images linked, but for those from the cache."""
-
-    @property
-    def linked(self) -> int:
-        """Images among them."""
-
-    @property
-    def cache_hits(self) -> int:
-        """Sources and images out of the cache on disk."""
-
-    @property
-    def last_cache_hit(self) -> float:
-        """How long the last of them took."""
-
-    @property
-    def last_hand_over(self) -> float:
-        """How long the last change of image took."""
 
     def __repr__(self) -> str: ...
 
@@ -1300,6 +1260,20 @@ class Metrics:
         """Images that have taken over, by tier."""
 
     @property
+    def tasks_relocatable(self) -> int:
+        """Tasks that images have completed, by tier."""
+
+    @property
+    def tasks_lto(self) -> int:
+        """Tasks that images have completed, by tier."""
+
+    @property
+    def last_hand_over(self) -> float:
+        """
+        Time of the last change of image: from when it was loaded until no lease of another was on the device.
+        """
+
+    @property
     def compiled(self) -> int:
         """Sources that were compiled."""
 
@@ -1310,6 +1284,10 @@ class Metrics:
     @property
     def cache_hits(self) -> int:
         """Sources and images that came from a cache."""
+
+    @property
+    def last_cache_hit(self) -> float:
+        """Time of the last hit in the cache on disk: looked up, read, verified."""
 
     @property
     def arena_bytes(self) -> int:
@@ -1612,7 +1590,7 @@ class Runtime:
         """
 
     def info(self) -> RuntimeInfo:
-        """The device, the image's resources, and counts."""
+        """The device and the image's resources."""
 
     def diagnose(self) -> Diagnosis:
         """What is not complete, and who waits for whom. Waits for nothing."""

@@ -119,7 +119,7 @@ void bind_options(nb::module_& m) {
       .def_rw("min_workers", &Limits::min_workers, "Workers that the device must hold at once with the image.");
 
   nb::class_<RuntimeInfo> info(m, "RuntimeInfo",
-                               "A runtime's device, its image's resources, and counts since its start. A snapshot; times are in seconds.");
+                               "A runtime's device and its image's resources. A snapshot; what it has done is in Metrics.");
   using Info = RuntimeInfo;
   Fields<Info>(info, "RuntimeInfo")
       .add(
@@ -148,27 +148,7 @@ void bind_options(nb::module_& m) {
       .add(
           "barriers", [](const Info& i) { return i.barriers; }, "A worker.")
       .add(
-          "submitted", [](const Info& i) { return i.submitted; }, "Tasks.")
-      .add(
-          "leases", [](const Info& i) { return i.leases; }, "Stays of the loop on the device.")
-      .add(
-          "images", [](const Info& i) { return i.images; }, "Images handed over.")
-      .add(
           "tier", [](const Info& i) { return text_of(i.tier); }, "\"relocatable\" or \"lto\".")
-      .add(
-          "tasks_relocatable", [](const Info& i) { return i.tasks_relocatable; }, "Tasks completed by images of that tier.")
-      .add(
-          "tasks_lto", [](const Info& i) { return i.tasks_lto; }, "Tasks completed by images of that tier.")
-      .add(
-          "compiled", [](const Info& i) { return i.compiled; }, "Sources compiled and images linked, but for those from the cache.")
-      .add(
-          "linked", [](const Info& i) { return i.linked; }, "Images among them.")
-      .add(
-          "cache_hits", [](const Info& i) { return i.cache_hits; }, "Sources and images out of the cache on disk.")
-      .add(
-          "last_cache_hit", [](const Info& i) { return seconds_of(i.last_cache_hit); }, "How long the last of them took.")
-      .add(
-          "last_hand_over", [](const Info& i) { return seconds_of(i.last_hand_over); }, "How long the last change of image took.")
       .finish();
 
   nb::class_<TaskState::OnWorker> on_worker(m, "OnWorker", "A worker that runs a part of a task.");

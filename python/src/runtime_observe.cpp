@@ -17,7 +17,7 @@ using namespace nb::literals;
 
 void bind_runtime_observation(nb::class_<PyRuntime>& type) {
   type.def(
-          "info", [](const PyRuntime& self) { return runtime_of(self).info(); }, "The device, the image's resources, and counts.")
+          "info", [](const PyRuntime& self) { return runtime_of(self).info(); }, "The device and the image's resources.")
       .def(
           "diagnose", [](const PyRuntime& self) { return runtime_of(self).diagnose(); },
           "What is not complete, and who waits for whom. Waits for nothing.")

@@ -21,10 +21,11 @@ from dwell import _dwell, _errors
 def test_info_and_reprs(rt, ops):
     info = rt.info()
     assert info.device == rt.device == device()
-    assert info.workers >= 1 and info.submitted >= 0
+    assert info.workers >= 1 and info.tier in ("relocatable", "lto")
     assert re.match(r"dwell\.RuntimeInfo\(runtime=\d+, generation=1, device='", repr(info))
     assert info.asdict()["device_name"] == info.device_name
-    assert isinstance(info.last_hand_over, float) and info.last_hand_over < 100
+    metrics = rt.metrics()
+    assert metrics.images >= 1 and isinstance(metrics.last_hand_over, float) and 0 < metrics.last_hand_over < 100
     assert repr(rt).startswith(f"<dwell.Runtime {rt.device} (")
     assert repr(ops.axpy) == "<dwell.Operator axpy(float, Span<const float>, Span<float>), version 1 of 1>"
     assert (ops.axpy.name, ops.axpy.signature) == ("axpy", "(float, Span<const float>, Span<float>)")
@@ -185,14 +186,14 @@ def test_bulk(rt, ops):
     latch.release()
     behind.wait()
     rt.sync()
-    before = rt.info().submitted
+    before = rt.metrics().submitted
     with pytest.raises(dwell.SignatureMismatch, match=r"row 2: argument 2 of operator 'append' is u32: str does not fit"):
         rt.submit_many(ops.append, [(number, 1), (number, 2), (number, "3")])
     with pytest.raises(TypeError, match=r"rows"):
         rt.submit_many(ops.append, [1])
     with pytest.raises(ZeroDivisionError):
         rt.submit_many(ops.append, ((number, 1 // (1 - i)) for i in range(3)))
-    assert rt.info().submitted == before
+    assert rt.metrics().submitted == before
 
 
 def test_parking(rt, ops):

@@ -59,7 +59,7 @@ def test_the_gil_is_free_while_the_ring_is_full():
         for _ in range(1000):
             nothing()
         rt.sync()
-        assert rt.info().submitted >= 1001
+        assert rt.metrics().submitted >= 1001
 
 
 def test_status(ops):

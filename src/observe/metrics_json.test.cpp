@@ -28,9 +28,13 @@ TEST(MetricsJson, HasTheNamesOfTheStructure) {
   EXPECT_EQ(object["images"], 5);
   EXPECT_EQ(object["hand_overs_relocatable"], 4);
   EXPECT_EQ(object["hand_overs_lto"], 1);
+  EXPECT_EQ(object["tasks_relocatable"], 90'000);
+  EXPECT_EQ(object["tasks_lto"], 9'000);
+  EXPECT_EQ(object["last_hand_over_ns"], 171'000);
   EXPECT_EQ(object["compiled"], 10);
   EXPECT_EQ(object["linked"], 11);
   EXPECT_EQ(object["cache_hits"], 13);
+  EXPECT_EQ(object["last_cache_hit_ns"], 200'000);
   EXPECT_EQ(object["arena_bytes"], 1 << 20);
   EXPECT_EQ(object["buffer_bytes"], 4000);
   EXPECT_EQ(object["buffers"], 2);

@@ -317,10 +317,14 @@ Metrics Core::metrics() {
   all.hand_overs_relocatable = table.images(Tier::relocatable);
   all.hand_overs_lto = table.images(Tier::lto);
   all.images = all.hand_overs_relocatable + all.hand_overs_lto;
+  all.tasks_relocatable = table.tasks(Tier::relocatable);
+  all.tasks_lto = table.tasks(Tier::lto);
+  all.last_hand_over_ns = static_cast<std::uint64_t>(table.last_hand_over().count());
   const jit::CompileCounts compiled = registry_->compiler().counts();
   all.compiled = compiled.compiled;
   all.linked = compiled.linked;
   all.cache_hits = compiled.cache_hits;
+  all.last_cache_hit_ns = static_cast<std::uint64_t>(compiled.last_hit.count());
   all.arena_bytes = arena().bytes();
   std::tie(all.buffers, all.buffer_bytes) = buffers_->count();
   return all;
@@ -420,18 +424,7 @@ RuntimeInfo Core::info() {
   info.shared_bytes = resources.shared_bytes;
   info.constant_bytes = resources.constant_bytes;
   info.barriers = resources.barriers;
-  info.submitted = queue().submitted();
-  info.leases = keeper().leases();
-  const jit::CompileCounts counts = registry_->compiler().counts();
-  info.compiled = counts.compiled;
-  info.linked = counts.linked;
-  info.cache_hits = counts.cache_hits;
-  info.last_cache_hit = counts.last_hit;
   info.tier = registry_->table().tier();
-  info.tasks_relocatable = registry_->table().tasks(Tier::relocatable);
-  info.tasks_lto = registry_->table().tasks(Tier::lto);
-  info.images = registry_->table().images();
-  info.last_hand_over = registry_->table().last_hand_over();
   return info;
 }
 

@@ -173,7 +173,7 @@ TEST_P(ArgumentsTest, TooManyBytesAreRefused) {
   DWELL_EXPECT_ERROR(Arguments().add(out).add(*half).add(*half), errc::invalid_argument, HasSubstr("65536 bytes"));
   // And leaves nothing behind.
   runtime.wait_all();
-  EXPECT_EQ(runtime.info().submitted, 0U);
+  EXPECT_EQ(runtime.metrics().submitted, 0U);
 }
 
 TEST_P(ArgumentsTest, ThirtyParametersArrive) {
@@ -378,7 +378,7 @@ TEST_P(ArgumentsTest, ArgumentsOfOtherTypesAreRefused) {
   DWELL_EXPECT_ERROR(runtime.submit(op, Arguments().add(1.0F).add(doubles).add(floats)), errc::signature_mismatch, HasSubstr("argument 2"));
   DWELL_EXPECT_ERROR(runtime.submit_many(op, 3, [&](std::size_t, auto&& put) { put(2.0F); }), errc::signature_mismatch,
                      HasSubstr("1 were given"));
-  EXPECT_EQ(runtime.info().submitted, 2U);
+  EXPECT_EQ(runtime.metrics().submitted, 2U);
 }
 
 TEST_P(ArgumentsTest, ATypedHandleIsCheckedOnce) {

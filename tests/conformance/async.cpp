@@ -29,7 +29,7 @@ TEST_P(AsyncTest, ManyDefinitionsShareHandOvers) {
   std::vector<u32> expected;
   for (u32 i = 0; i < kCount; ++i) expected.push_back(100 + i);
   EXPECT_EQ(read(cells), expected);
-  EXPECT_LE(runtime.info().images, kCount);
+  EXPECT_LE(runtime.metrics().images, kCount);
 }
 
 TEST_P(AsyncTest, TasksFlowMeanwhile) {
@@ -82,7 +82,7 @@ TEST_P(AsyncTest, EqualRequestsAreOne) {
   for (int i = 0; i < 8; ++i) futures.push_back(runtime.define_async("same", source));
   for (const auto& future : futures) EXPECT_TRUE(future.get() == futures[0].get());
   EXPECT_TRUE(runtime.define_async("same", source).get() == futures[0].get());
-  EXPECT_EQ(runtime.info().images, 1U);
+  EXPECT_EQ(runtime.metrics().images, 1U);
 }
 
 TEST_P(AsyncTest, CallbacksComeOnceWithTheFutureReady) {

@@ -283,10 +283,10 @@ TEST_P(BatchTest, WhatFollowsFromOneProgramBecomesPartOfIt) {
   auto y = runtime().allocate<float>(3000);
   auto z = runtime().allocate<float>(3000);
   const auto tasks = [&](const std::function<void()>& assignments) {
-    const std::uint64_t before = runtime().info().submitted;
+    const std::uint64_t before = runtime().metrics().submitted;
     assignments();
     batch().flush().wait();
-    return runtime().info().submitted - before;
+    return runtime().metrics().submitted - before;
   };
   EXPECT_EQ(tasks([&] {
               batch().assign(y, Expression(x) + 1.0);

@@ -550,10 +550,6 @@ TEST_P(CloseTest, InfoDescribesDeviceAndImage) {
   EXPECT_GT(info.workers, 0U);
   EXPECT_GT(info.crew, 0U);
   EXPECT_LE(info.crew, info.workers);
-  EXPECT_GT(info.leases, 0U);
-  EXPECT_EQ(info.images, 1U);
-  EXPECT_EQ(info.submitted, 1U);
-  EXPECT_GT(info.last_hand_over, 0ns);
   if (on_cpu()) {
     EXPECT_EQ(info.workers, 2U);
     EXPECT_EQ(info.registers, 0U);

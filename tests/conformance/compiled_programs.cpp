@@ -364,7 +364,7 @@ TEST_P(CompiledProgramsTest, ProgramsThatEndByChanceAreNotCounted) {
 
 TEST_P(CompiledProgramsTest, NoneIsCompiledAfterZeroTasks) {
   Batch batch(runtime(0));
-  const std::uint64_t sources = runtime().info().compiled;
+  const std::uint64_t sources = runtime().metrics().compiled;
   const auto x = filled<float>(64, [](std::size_t i) { return static_cast<double>(i); });
   const auto y = filled<float>(64, [](std::size_t) { return 0; });
   for (int i = 0; i < 100; ++i) {
@@ -374,7 +374,7 @@ TEST_P(CompiledProgramsTest, NoneIsCompiledAfterZeroTasks) {
   EXPECT_EQ(batch.stats().programs, 100U);
   EXPECT_EQ(batch.stats().operations, 100U);
   EXPECT_EQ(batch.stats().compiled, 0U);
-  EXPECT_EQ(runtime().info().compiled, sources);
+  EXPECT_EQ(runtime().metrics().compiled, sources);
 }
 
 }  // namespace

@@ -142,7 +142,7 @@ TEST_P(ConditionalTest, LongLoopsLetLeasesRoll) {
   u32 expected[3] = {};
   for (u32 launch = 0; launch < 2; ++launch) {
     cells.write(std::vector<u32>{kRounds});
-    const auto before = runtime->info().leases;
+    const auto before = runtime->metrics().leases;
     const Ticket ticket = runtime->launch(exec);
     if (launch == 1) {
       for (int park = 0; park < 3; ++park) {
@@ -155,7 +155,7 @@ TEST_P(ConditionalTest, LongLoopsLetLeasesRoll) {
       for (u32 round = 0; round < kRounds; ++round) expected[i] = expected[i] * 31 + i;
     const auto values = read(cells);
     for (u32 i = 0; i < 3; ++i) EXPECT_EQ(values[1 + i], expected[i]) << i;
-    EXPECT_GT(runtime->info().leases, before + 2);
+    EXPECT_GT(runtime->metrics().leases, before + 2);
   }
 }
 
@@ -168,9 +168,9 @@ TEST_P(ConditionalTest, LoopsThatDoNothingLetLeasesRoll) {
   const Node loop = graph.add_while("loop", latch.words(), Graph());
   graph.add(add, cells, 0U, 1U).after(loop);
   const GraphExec exec = runtime->instantiate(graph);
-  const auto before = runtime->info().leases;
+  const auto before = runtime->metrics().leases;
   const Ticket ticket = runtime->launch(exec);
-  EXPECT_TRUE(eventually([&] { return runtime->info().leases > before + 3; }));
+  EXPECT_TRUE(eventually([&] { return runtime->metrics().leases > before + 3; }));
   runtime->submit(add, cells, 1U, 1U).wait();
   runtime->park();
   EXPECT_FALSE(ticket.done());

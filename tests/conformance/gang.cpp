@@ -285,11 +285,11 @@ TEST_P(GangTest, ALongGangYieldsWhenItsLeaseEndsAndComesBack) {
   for (const u32 size : {1U, 2U, rolling.info().workers}) {
     const auto cells = filled<u32>(rolling, size, 0);
     const auto calls = filled<u32>(rolling, 1, 0);
-    const std::uint64_t leases = rolling.info().leases;
+    const std::uint64_t leases = rolling.metrics().leases;
     rolling.submit(gang_of, cells, calls, kSteps, 30'000U, gang(size)).wait();
     EXPECT_EQ(read(cells), std::vector<u32>(size, kSteps)) << size;
     EXPECT_GT(read(calls)[0], 1U) << size;
-    EXPECT_GT(rolling.info().leases, leases) << size;
+    EXPECT_GT(rolling.metrics().leases, leases) << size;
   }
 }
 

@@ -91,10 +91,10 @@ TEST_P(GraphSizeTest, LongChainsLetLeasesRoll) {
     last = node;
   }
   const GraphExec exec = runtime->instantiate(graph);
-  const auto before = runtime->info().leases;
+  const auto before = runtime->metrics().leases;
   runtime->launch(exec).wait();
   EXPECT_EQ(read(number)[0], appended(kCount));
-  EXPECT_GT(runtime->info().leases, before);
+  EXPECT_GT(runtime->metrics().leases, before);
 }
 
 TEST_P(GraphSizeTest, GraphsWithoutChainsLetLeasesRoll) {
@@ -114,10 +114,10 @@ TEST_P(GraphSizeTest, GraphsWithoutChainsLetLeasesRoll) {
     last[i % 2] = node;
   }
   const GraphExec exec = runtime->instantiate(graph);
-  const auto before = runtime->info().leases;
+  const auto before = runtime->metrics().leases;
   runtime->launch(exec).wait();
   EXPECT_EQ(read(clock)[0], 2 * kCount);
-  EXPECT_GT(runtime->info().leases, before + 1);
+  EXPECT_GT(runtime->metrics().leases, before + 1);
 }
 
 TEST_P(GraphSizeTest, GraphsSurviveParks) {

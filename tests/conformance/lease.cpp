@@ -92,9 +92,9 @@ TEST_P(LeaseTest, ParkGetsThroughAFullRing) {
   });
   for (int turn = 0; turn < 20; ++turn) {
     runtime.park();
-    const std::uint64_t leases = runtime.info().leases;
+    const std::uint64_t leases = runtime.metrics().leases;
     std::this_thread::sleep_for(1ms);
-    EXPECT_EQ(runtime.info().leases, leases);
+    EXPECT_EQ(runtime.metrics().leases, leases);
     runtime.resume();
     std::this_thread::sleep_for(1ms);
   }
@@ -181,9 +181,9 @@ TEST_P(LeaseTest, ParkGetsThroughARingHeldUpByADrain) {
     EXPECT_FALSE(parked);
     latch.release();
     parker.join();
-    const std::uint64_t leases = runtime.info().leases;
+    const std::uint64_t leases = runtime.metrics().leases;
     std::this_thread::sleep_for(2ms);
-    EXPECT_EQ(runtime.info().leases, leases);
+    EXPECT_EQ(runtime.metrics().leases, leases);
     runtime.resume();
     EXPECT_EQ(read(cells)[0], expected);
   }
@@ -227,11 +227,11 @@ TEST_P(LeaseTest, AnIdleRuntimeParksAndWakes) {
     ASSERT_EQ(read(cells)[0], turn);
   }
   std::this_thread::sleep_for(50ms);
-  const std::uint64_t leases = runtime.info().leases;
+  const std::uint64_t leases = runtime.metrics().leases;
   std::this_thread::sleep_for(50ms);
-  EXPECT_EQ(runtime.info().leases, leases) << "leases follow one another with nothing to do";
+  EXPECT_EQ(runtime.metrics().leases, leases) << "leases follow one another with nothing to do";
   runtime.submit(add, cells, 0U, 1U).wait();
-  EXPECT_EQ(runtime.info().leases, leases + 1);
+  EXPECT_EQ(runtime.metrics().leases, leases + 1);
 }
 
 TEST_P(LeaseTest, ATaskAtAnyTimeWakesTheLoop) {
@@ -293,7 +293,7 @@ TEST_P(LeaseTest, BusyLeasesEndAndTasksGoOn) {
   runtime.wait_all();
   EXPECT_EQ(read(cells)[0], tasks);
   // At most one each 500 us; a noisy machine may do with fewer.
-  EXPECT_GT(runtime.info().leases, 5U);
+  EXPECT_GT(runtime.metrics().leases, 5U);
 }
 
 TEST_P(LeaseTest, LongTasksOutlastTheirLease) {

@@ -74,7 +74,7 @@ TEST_P(ListsTest, NoRowIsSubmittedWhenOneDoesNotFit) {
   DWELL_EXPECT_ERROR(runtime.submit_many(add, rows), errc::signature_mismatch, HasSubstr("argument 3"));
   runtime.wait_all();
   EXPECT_EQ(read(cells)[0], 0U);
-  EXPECT_EQ(runtime.info().submitted, 0U);
+  EXPECT_EQ(runtime.metrics().submitted, 0U);
 }
 
 TEST_P(ListsTest, TryingFindsAFullRing) {

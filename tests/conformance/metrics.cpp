@@ -185,8 +185,10 @@ TEST_P(MetricsTest, TimesAreNotedWhenAskedForWhileItRuns) {
   for (const WorkerMetrics& worker : metrics.workers) busy += worker.busy_ns;
   EXPECT_EQ(busy, op.total_ns);
   runtime.set_metrics(Metering::off);
+  const Metrics before = runtime.metrics();
   runtime.submit(spins, 1000ULL).wait();
   EXPECT_EQ(row(runtime.metrics(), "spins").tasks, kTasks + 1) << "nothing is noted";
+  EXPECT_EQ(difference(runtime.metrics(), before).submitted, 1U) << "the host counts on";
   runtime.set_metrics(Metering::counts);
   runtime.submit(spins, 1000ULL).wait();
   EXPECT_EQ(row(runtime.metrics(), "spins").tasks, kTasks + 2);

@@ -109,7 +109,7 @@ TEST_P(OptionsTest, TheLongestTimesMeanForEver) {
     std::this_thread::sleep_for(1ms);
   }
   // The one lease waits on.
-  EXPECT_LE(runtime.info().leases, 2U);
+  EXPECT_LE(runtime.metrics().leases, 2U);
   runtime.park();
   runtime.resume();
   runtime.submit(add, cells, 0U, 1U).wait();

@@ -35,7 +35,7 @@ TEST_P(PreemptTest, AFreeWorkerIsHadAtOnce) {
     EXPECT_GT(had.waited, 0ns);
     EXPECT_LT(had.waited, kSoon);
   }
-  EXPECT_EQ(runtime.info().submitted, 1U) << "requests are no tasks of the user's";
+  EXPECT_EQ(runtime.metrics().submitted, 1U) << "requests are no tasks of the user's";
   runtime.submit(nothing).wait();
 }
 

@@ -66,7 +66,7 @@ TEST_P(SubmitTest, TicketsFollowOneAnother) {
     EXPECT_GT(position, last);
     last = position;
   }
-  EXPECT_EQ(runtime.info().submitted, 101U);
+  EXPECT_EQ(runtime.metrics().submitted, 101U);
 }
 
 TEST_P(SubmitTest, WaitForGivesUpAndTheTaskGoesOn) {
@@ -296,7 +296,7 @@ TEST_P(SubmitTest, SeveralThreadsSubmit) {
   }
   threads.clear();
   EXPECT_THAT(read(cells), testing::Each(1U));
-  EXPECT_EQ(runtime.info().submitted, kThreads * kEach);
+  EXPECT_EQ(runtime.metrics().submitted, kThreads * kEach);
   std::set<std::uint64_t> all;
   for (const auto& mine : positions) {
     EXPECT_TRUE(std::is_sorted(mine.begin(), mine.end()));

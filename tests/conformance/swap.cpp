@@ -149,8 +149,8 @@ TEST_P(SwapTest, TasksFlowWhileAnOperatorIsReplaced) {
     last = value;
   }
   EXPECT_EQ(mark.version(), kSwaps);
-  EXPECT_GE(runtime.info().images, kSwaps);
-  EXPECT_GT(runtime.info().last_hand_over, 0ns);
+  EXPECT_GE(runtime.metrics().images, kSwaps);
+  EXPECT_GT(runtime.metrics().last_hand_over_ns, 0U);
 }
 
 TEST_P(SwapTest, ManySwapsLeaveRoomInTheImage) {
@@ -236,7 +236,7 @@ TEST_P(SwapTest, AFailedLinkLeavesTheOldImage) {
       "extern \"C\" dwell::u32 nowhere_to_be_found(dwell::u32);\n"
       "DWELL_OPERATOR(mark)(dwell::Group, dwell::Span<dwell::u32> cells, dwell::u32 at) "
       "{ cells[at] = nowhere_to_be_found(at); }\n";
-  const std::uint64_t images = runtime.info().images;
+  const std::uint64_t images = runtime.metrics().images;
   for (int i = 0; i < 2; ++i) {
     try {
       mark.redefine(declared);
@@ -247,7 +247,7 @@ TEST_P(SwapTest, AFailedLinkLeavesTheOldImage) {
       EXPECT_THAT(error.message(), HasSubstr("nowhere_to_be_found"));
     }
   }
-  EXPECT_EQ(runtime.info().images, images);
+  EXPECT_EQ(runtime.metrics().images, images);
   EXPECT_EQ(mark.version(), 1U);
   runtime.submit(mark, cells, 0U).wait();
   EXPECT_EQ(read(cells)[0], 1U);

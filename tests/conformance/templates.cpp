@@ -39,7 +39,7 @@ TEST_P(TemplateTest, EachInstanceHasTypesOfItsOwn) {
   expect_scaled<float>(runtime, op, 1);
   expect_scaled<double>(runtime, op.instance("scaled<double,1>"), 1);
   expect_scaled<int>(runtime, op.instance("scaled< int, 3 >"), 3);
-  EXPECT_EQ(runtime.info().images, 1U);
+  EXPECT_EQ(runtime.metrics().images, 1U);
   const Operator<void(int, Span<const int>, Span<int>)> typed(op.instance("scaled<int, 3>"));
   DWELL_EXPECT_ERROR((Operator<void(float, Span<const int>, Span<int>)>(op.instance("scaled<int, 3>"))), errc::signature_mismatch,
                      HasSubstr("scaled<int, 3>"));
@@ -91,7 +91,7 @@ TEST_P(TemplateTest, ImpossibleInstancesAreRefused) {
   DWELL_EXPECT_ERROR(define({"scaled<nothing, 3>"}), errc::compile_failed, HasSubstr("nothing"));
   DWELL_EXPECT_ERROR(define({"scaled<int>"}), errc::compile_failed, HasSubstr("scaled"));
   DWELL_EXPECT_ERROR(define({}), errc::compile_failed, HasSubstr("scaled is a template"));
-  EXPECT_EQ(runtime.info().images, 0U);
+  EXPECT_EQ(runtime.metrics().images, 0U);
   define({"scaled<int, 3>"});
 }
 

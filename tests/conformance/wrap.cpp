@@ -76,7 +76,7 @@ class WrapTest : public DeviceTest {
     for (u32 i = 0; i < failing.size(); ++i) ASSERT_EQ(failing[i].status(), static_cast<int>(i / 2 * 10 + (i % 2 == 0 ? 4 : 7)));
     for (const Ticket& ticket : cancelled) ASSERT_EQ(ticket.status(), status::cancelled);
     EXPECT_EQ(read(number)[0], appended(digits));
-    EXPECT_EQ(runtime.info().submitted, kTasks + cancelled.size());
+    EXPECT_EQ(runtime.metrics().submitted, kTasks + cancelled.size());
   }
 };
 DWELL_ON_EVERY_DEVICE(WrapTest);

@@ -242,7 +242,7 @@ class ChaosTest : public DeviceTest {
     EXPECT_EQ(read(clock)[0], 1 + stamps) << "something ran twice";
     EXPECT_GT(cancelled, tasks / 200);
     EXPECT_GT(by_host, tasks / 1000);
-    EXPECT_EQ(runtime.info().submitted, tasks);
+    EXPECT_EQ(runtime.metrics().submitted, tasks);
   }
 };
 DWELL_ON_EVERY_DEVICE(ChaosTest);

@@ -159,13 +159,13 @@ TEST_P(StreamTest, EachTaskRunsOnceByTheVersionOfItsTicket) {
     }
   }
   EXPECT_EQ(wrong, 0U);
-  EXPECT_EQ(runtime.info().submitted, tasks);
+  EXPECT_EQ(runtime.metrics().submitted, tasks);
   // It was as hard as it is meant to be.
-  EXPECT_GE(runtime.info().images, swaps / 2);
+  EXPECT_GE(runtime.metrics().images, swaps / 2);
   EXPECT_GT(parks, 0U);
   EXPECT_GT(full, 0U) << "the ring was never full";
   std::printf("%u tasks, %u swaps, %u parks, %llu leases, %u times no room\n", tasks, swaps, parks,
-              static_cast<unsigned long long>(runtime.info().leases), full.load());
+              static_cast<unsigned long long>(runtime.metrics().leases), full.load());
 }
 
 }  // namespace

@@ -62,9 +62,13 @@ inline Metrics sample_metrics() {
   metrics.images = 5;
   metrics.hand_overs_relocatable = 4;
   metrics.hand_overs_lto = 1;
+  metrics.tasks_relocatable = 90'000;
+  metrics.tasks_lto = 9'000;
+  metrics.last_hand_over_ns = 171'000;
   metrics.compiled = 10;
   metrics.linked = 11;
   metrics.cache_hits = 13;
+  metrics.last_cache_hit_ns = 200'000;
   metrics.arena_bytes = 1 << 20;
   metrics.buffer_bytes = 4000;
   metrics.buffers = 2;

@@ -181,7 +181,7 @@ class DemoStream {
       }
       figures.took = Clock::now() - start;
       figures.tiles_meanwhile = tiles_submitted_.load(std::memory_order_relaxed) - tiles;
-      if (change == 1) figures_.pause = runtime_.info().last_hand_over;
+      if (change == 1) figures_.pause = std::chrono::nanoseconds(runtime_.metrics().last_hand_over_ns);
       returned_.store(change, std::memory_order_release);  // pairs with the load before a tile is submitted
     });
   }

@@ -31,7 +31,7 @@ class Swap {
       const Clock::time_point start = Clock::now();
       op_.redefine(source_);
       figures_.took = Clock::now() - start;
-      figures_.pause = runtime_.info().last_hand_over;
+      figures_.pause = std::chrono::nanoseconds(runtime_.metrics().last_hand_over_ns);
     });
   }
   bool started() const { return redefined_.valid() || made_; }
