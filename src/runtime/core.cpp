@@ -103,7 +103,7 @@ Core::~Core() {
   device_->end_keeper();
 }
 
-std::string Core::describe(const std::string& why, const std::vector<Keeper::Holder>& holders, bool running) {
+std::string Core::describe(const std::string& why, const std::vector<InFlightTasks::Holder>& holders, bool running) {
   const auto name_of = [this](std::uint32_t opcode) { return registry_->table().name_of(opcode); };
   const auto launch_at = [this](std::uint64_t position) {
     const std::optional<RingView::Task> task = device_->ring().at(position);

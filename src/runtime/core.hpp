@@ -171,7 +171,7 @@ class Core {
   void publish();
   void end_observation() noexcept;
   // Why the runtime has failed: who is to blame, and where the flight recorder's notes are.
-  std::string describe(const std::string& why, const std::vector<Keeper::Holder>& holders, bool running);
+  std::string describe(const std::string& why, const std::vector<InFlightTasks::Holder>& holders, bool running);
   // How the device's clock is read.
   DeviceClock::Read clock_reader();
   // Throws when the caller is a callback of this runtime, for which close and give_up would wait; `call` is what it has called.

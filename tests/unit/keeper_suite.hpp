@@ -40,8 +40,8 @@ class KeeperSuite : public testing::Test {
 
   void open() {
     keeper_ = std::make_unique<Keeper>(backend_, bench_.queue, settings_,
-                                       [](std::string text, const std::vector<Keeper::Holder>& holders, bool running) {
-                                         for (const Keeper::Holder& holder : holders)
+                                       [](std::string text, const std::vector<InFlightTasks::Holder>& holders, bool running) {
+                                         for (const InFlightTasks::Holder& holder : holders)
                                            text += "; worker " + std::to_string(holder.worker) + (running ? " ran " : " last ran ") +
                                                    std::to_string(holder.opcode) + " at " + std::to_string(holder.position);
                                          return text;

@@ -28,7 +28,7 @@ class Device {
     LoopMemory::Ring ring;  // as of LoopMemory
     std::uint64_t flight;   // Lease::flight; 0: there is none
     Reaper::NameOf name_of;
-    Keeper::Describe describe;
+    FailureWatch::Describe describe;
     std::function<void()> woken;               // as of Keeper::Settings
     std::function<void()> settle;              // likewise
     std::function<std::uint64_t()> clock_now;  // what the device's clock shows

@@ -34,14 +34,15 @@ constexpr std::chrono::microseconds kContended{100};
 
 }  // namespace
 
-Keeper::Keeper(backend::Backend& backend, SubmissionQueue& queue, Settings settings, Describe describe)
+Keeper::Keeper(backend::Backend& backend, SubmissionQueue& queue, Settings settings, FailureWatch::Describe describe)
     : backend_(backend),
       queue_(queue),
       settings_(std::move(settings)),
-      describe_(std::move(describe)),
       burst_end_(settings_.bursts ? queue.tail() : 0),
       holds_(settings_.bursts ? 1 : 0),
       in_flight_(settings_.in_flight, settings_.workers, queue),
+      failures_({backend, in_flight_, std::move(describe), settings_.task_timeout, [this] { return workers(); },
+                 [this] { ask_to_end(newest(), true); }, [this] { changed_.notify_all(); }}),
       janitor_([this](bool urgent, const std::function<void()>& destroy) { return destroy_beside_tasks(urgent, destroy); }) {
   on_device_.reserve(device::kMostLeases);
   thread_ = with_thread("the keeper of leases", nullptr, [this] { return std::thread([this] { watch(); }); });
@@ -128,7 +129,7 @@ void Keeper::start(void* stream) {
     else
       backend_.start(*image_, lease);
   } catch (...) {
-    fail_as(caught(errc::device_lost));
+    failures_.fail(caught(errc::device_lost));
     return;
   }
   const bool contended = Clock::now() - before > kContended;
@@ -235,7 +236,7 @@ bool Keeper::try_burst(void* stream) {
     try {
       backend_.order_behind_burst(stream);
     } catch (...) {
-      fail_as(caught(errc::device_lost));
+      failures_.fail(caught(errc::device_lost));
       throw failure();
     }
   }
@@ -512,7 +513,7 @@ void Keeper::watch() {
     const bool check = now >= next_check_;
     if (check) next_check_ = now + std::chrono::milliseconds(5);
     // Without memory to say what has failed it is asked again.
-    const bool over = check && !failure_of(errc::out_of_memory, [&] { overstayed(); }) && failed();
+    const bool over = check && !failure_of(errc::out_of_memory, [&] { failures_.look(); }) && failed();
     lock.lock();
     if (over) changed_.notify_all();  // once more, under the lock: a thread that was about to wait has missed the one before
   }
@@ -526,80 +527,6 @@ Keeper::Clock::time_point Keeper::next_look(Clock::time_point now) const {
   // Past that time either the hand-over is near, or a long task or an idle ring keeps the keeper from starting the next one.
   if (nap <= Clock::duration::zero()) nap = waits ? Clock::duration(kShortest) : Clock::duration(5 * kShortest);
   return now + std::clamp<Clock::duration>(nap, kShortest, kLongest);
-}
-
-bool Keeper::lost() {
-  if (failed()) return true;
-  const std::string fault = backend_.fault();
-  if (fault.empty()) return false;
-  fail(Error(errc::device_lost, with_suspects("the device failed: " + fault)));
-  return true;
-}
-
-Error Keeper::explain(const Error& error) {
-  if (error.kind() != errc::device_lost) return error;
-  {
-    // Before lost(): a device that was given up has its failure noted first, and no fault.
-    const Lock lock(failure_mutex_);
-    if (failure_) return *failure_;
-  }
-  return lost() ? failure() : error;
-}
-
-void Keeper::overstayed() {
-  if (lost()) return;
-  in_flight_.look();
-  if (settings_.task_timeout.count() == 0) return;
-  std::vector<Holder> late = in_flight_.holders(workers(), false);
-  std::erase_if(late, [this](const Holder& holder) { return holder.since <= settings_.task_timeout; });
-  if (late.empty()) return;
-  const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(settings_.task_timeout);
-  give_up(Error(errc::task_timeout,
-                describe_("a task has run for more than " + std::to_string(limit.count()) + " ms (the option task_timeout)", late, true)));
-}
-
-void Keeper::give_up(const Error& why) {
-  // In this order: a start of a lease on the abandoned device fails too, and must not be the first to say why.
-  if (note_failure(why)) {
-    // Workers that do not hang leave, and run nothing further.
-    ask_to_end(newest_.load(std::memory_order_relaxed).number, true);
-    backend_.abandon();
-    announce_failure();
-  }
-}
-
-std::string Keeper::with_suspects(const std::string& why) const {
-  const std::vector<Holder> running = in_flight_.holders(workers(), false);
-  if (!running.empty()) return describe_(why, running, true);
-  // A store goes its way after the task that made it, unless the task has an argument that leads to memory.
-  std::vector<Holder> last = in_flight_.holders(workers(), true);
-  std::ranges::sort(last, std::greater(), &Holder::position);
-  return describe_(why, last, false);
-}
-
-void Keeper::fail(const Error& why) noexcept {
-  if (note_failure(why)) announce_failure();
-}
-
-void Keeper::fail_as(const Error& why) noexcept {
-  fail(error_or_no_memory([&] { return Error(why.kind(), with_suspects(why.message())); }));
-}
-
-bool Keeper::note_failure(const Error& why) noexcept {
-  const Lock lock(failure_mutex_);
-  if (failure_) return false;
-  failure_.emplace(why);
-  return true;
-}
-
-void Keeper::announce_failure() noexcept {
-  failed_.store(true, std::memory_order_release);
-  changed_.notify_all();
-}
-
-Error Keeper::failure() const {
-  const Lock lock(failure_mutex_);
-  return *failure_;
 }
 
 }  // namespace dwell::runtime

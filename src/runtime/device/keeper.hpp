@@ -8,7 +8,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -17,6 +16,7 @@
 
 #include "backend/backend.hpp"
 #include "base/mutex.hpp"
+#include "runtime/device/failure_watch.hpp"
 #include "runtime/device/in_flight.hpp"
 #include "runtime/device/janitor.hpp"
 #include "runtime/device/submission_queue.hpp"
@@ -74,12 +74,8 @@ class Keeper {
     std::function<void()> settle = {};
   };
 
-  using Holder = InFlightTasks::Holder;
-  // Says why the runtime has failed, with a clause that names the operators of workers' tasks. `running`: these tasks have not ended.
-  using Describe = std::function<std::string(const std::string& why, const std::vector<Holder>&, bool running)>;
-
   // Throws errc::out_of_memory when its thread cannot be made.
-  Keeper(backend::Backend& backend, SubmissionQueue& queue, Settings settings, Describe describe);
+  Keeper(backend::Backend& backend, SubmissionQueue& queue, Settings settings, FailureWatch::Describe describe);
   // Takes the loop off the device; nothing may be in flight any more, or it is lost.
   ~Keeper();
   Keeper(const Keeper&) = delete;
@@ -179,16 +175,12 @@ class Keeper {
   std::uint32_t workers_of(const backend::LoadedImage& image) const { return within_asked(image.max_workers(scratch_bytes())); }
   std::uint32_t within_asked(std::uint32_t workers) const { return std::min(workers, settings_.workers); }
 
-  // Asks the device whether it has failed.
-  bool lost();
-  // The error to throw when a call of the backend has thrown `error`: the keeper's failure when the device has one, which names the tasks
-  // that ran.
-  Error explain(const Error& error);
-  // Something hangs on the device: `why` is the failure from now on, and no thread waits for the loop any more.
-  void give_up(const Error& why);
-  // Whether the device is known to have failed, and the error that says how.
-  bool failed() const { return failed_.load(std::memory_order_acquire); }
-  Error failure() const;
+  // As of FailureWatch: the keeper's failure is the device's.
+  bool lost() { return failures_.lost(); }
+  Error explain(const Error& error) { return failures_.explain(error); }
+  void give_up(const Error& why) { failures_.give_up(why); }
+  bool failed() const { return failures_.failed(); }
+  Error failure() const { return failures_.failure(); }
 
   // Changes what leases are given that are started from now on: what is to be noted, and where. Those on the device go on as they are.
   template <class Change>
@@ -247,16 +239,6 @@ class Keeper {
   void wake();
   bool may_burst() const DWELL_REQUIRES(mutex_);
   void watch();
-  // Looks whether the device has failed or a task runs for too long.
-  void overstayed();
-  // `why`, and a clause that names the tasks that may have brought the device down.
-  std::string with_suspects(const std::string& why) const;
-  void fail(const Error& why) noexcept;
-  // The same for a failure that a call of the driver tells, with the suspects.
-  void fail_as(const Error& why) noexcept;
-  // The two halves of fail. The first is false when there is a failure already.
-  bool note_failure(const Error& why) noexcept;
-  void announce_failure() noexcept;
   void release_park();
 
   void ask_to_end(std::uint32_t number, bool at_once);
@@ -292,7 +274,6 @@ class Keeper {
   backend::Backend& backend_;
   SubmissionQueue& queue_;
   Settings settings_;
-  Describe describe_;
 
   Mutex burst_mutex_;                     // before mutex_: bursts begin and end in one order
   std::atomic<std::uint64_t> burst_end_;  // one past the end of the last one; changed under the mutex
@@ -319,11 +300,9 @@ class Keeper {
   std::atomic<std::uint64_t> leases_{0};
   std::atomic<std::uint64_t> wakes_{0};
   std::atomic<std::uint64_t> pauses_{0};
-  std::atomic<bool> failed_{false};
-  mutable Mutex failure_mutex_;
-  std::optional<Error> failure_ DWELL_GUARDED_BY(failure_mutex_);
 
   InFlightTasks in_flight_;
+  FailureWatch failures_;
   Clock::time_point next_check_{};  // of the keeper's thread
 
   std::thread thread_;
