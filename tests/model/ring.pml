@@ -1,6 +1,6 @@
 /* ring: the submission ring, with the completion ring as its credit
  *
- * Modelled (submission_queue.cpp, cuda_control.hpp): two host threads reserve positions under a lock and write their
+ * Modelled (submission_queue.cpp, ring_slots.hpp, cuda_control.hpp): two host threads reserve positions under a lock and write their
  * slots outside it, every quad at its own time and in any order. Two members of the fetch crew own windows of two positions, taken from
  * one atomic counter, and take the tasks of a window in order. Workers run and complete in any order. `reaped` advances in order over
  * completion entries that carry the lap of their position; position p may be reserved only while p - reaped < C. A task takes one slot,

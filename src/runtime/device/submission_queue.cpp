@@ -5,16 +5,12 @@
 
 #include <dwell/device/status.hpp>
 
-#include "device/gates.hpp"
 #include "device/levels.hpp"
 #include "runtime/device/sources.hpp"
 
 namespace dwell::runtime {
 
 using device::Header;
-using device::Order;
-using device::Quad;
-using device::Scope;
 namespace flag = device::flag;
 namespace source = device::source;
 
@@ -26,23 +22,16 @@ static_assert(detail::kLink == flag::link && detail::kDrain == flag::drain && de
               detail::kGang == source::gang << detail::kSourceAt && detail::kRepeated == source::repeated << detail::kSourceAt &&
               detail::kSource == Header::kSourceMask << detail::kSourceAt && detail::kNormalPriority == device::levels::kNormal &&
               detail::kLevel == Header::kLevelMask << detail::kLevelAt);
-static_assert(detail::kMaxWords == device::kMaxArgumentWords && detail::kFirstSlotWords == device::kSlotWords - device::kHeaderWords);
-
-// Quads are counted from the start of the task; the header is the first.
-static_assert(device::kHeaderWords == 3);
-constexpr std::uint32_t first_free_quad(std::uint32_t words) { return 1 + (words + 2) / 3; }
-constexpr std::uint32_t slots_for(std::uint32_t quads) { return (quads + 3) / 4; }
-
 }  // namespace
 
 SubmissionQueue::SubmissionQueue(device::Slot* ring, device::Completion* completions, device::LeaseReport& report, std::uint32_t shift,
                                  std::uint64_t first, Reaper::NameOf name_of)
-    : ring_(ring),
-      shift_(shift),
+    : slots_(ring, shift),
       first_(first),
       reaper_(ring, completions, shift, first, std::move(name_of)),
       cancels_(report),
-      tail_(first) {
+      tail_(first),
+      order_(slots_, reaper_) {
   number_ = submitters::open(*this);
 }
 
@@ -71,7 +60,7 @@ class SubmissionQueue::Tail {
   Tail& operator=(const Tail&) = delete;
   ~Tail() {
     if (by_submitter_) {
-      me_->word1 = queue_.plain_word1_;
+      me_->word1 = queue_.order_.plain_word1();
       me_->previous_end = position_;
       me_->leave(position_);
     } else {
@@ -99,7 +88,7 @@ class SubmissionQueue::Tail {
     const std::uint32_t padding = offset + slots > device::kWindow ? device::kWindow - offset : 0;
     if (queue_.room(position_, padding + slots) < padding + slots) return std::nullopt;
     queue_.count_other(padding + slots - 1);
-    if (padding != 0) queue_.skip(position_, Header{0, 0, padding, 0, queue_.drains_, 0, source::pass});
+    if (padding != 0) queue_.skip(position_, Header{0, 0, padding, 0, queue_.order_.drains(), 0, source::pass});
     const std::uint64_t place = position_ + padding;
     position_ = place + slots;
     return place;
@@ -112,20 +101,13 @@ class SubmissionQueue::Tail {
   bool by_submitter_ = false;
 };
 
-std::uint32_t SubmissionQueue::argument_word(std::uint64_t position, std::uint32_t i) const {
-  const std::uint32_t all = device::kHeaderWords + i;
-  const device::Slot& slot = ring_[index(position + all / device::kSlotWords)];
-  return device::load<Order::relaxed, Scope::system>(&slot.quad[all % device::kSlotWords / 3].word[all % 3]);
-}
-
 bool SubmissionQueue::names(std::uint64_t position, std::uint64_t begin, std::uint64_t end) const {
-  const auto word_at = [&](std::uint32_t i) { return argument_word(position, i); };
-  const Quad head = device::load_quad<Scope::system>(&ring_[index(position)].quad[0]);
-  if (head.lap != lap(position)) return false;  // its submitter is still at it, so it was not submitted before the caller's call
-  const Header header = Header::from(head.word[0], head.word[1]);
-  if ((header.flags & flag::memory) == 0) return false;
-  if (source_of(header).launches) return launch_names_(word_at(0) | static_cast<std::uint64_t>(word_at(1)) << 32U, begin, end);
-  const std::uint32_t words = header.slots * device::kSlotWords - device::kHeaderWords;
+  const auto word_at = [&](std::uint32_t i) { return slots_.argument(position, i); };
+  const std::optional<Header> header = slots_.header(position);
+  if (!header) return false;  // its submitter is still at it, so it was not submitted before the caller's call
+  if ((header->flags & flag::memory) == 0) return false;
+  if (source_of(*header).launches) return launch_names_(word_at(0) | static_cast<std::uint64_t>(word_at(1)) << 32U, begin, end);
+  const std::uint32_t words = header->slots * device::kSlotWords - device::kHeaderWords;
   // Where the spans are, only the signature knows: any two words that make an address inside count.
   for (std::uint32_t i = 0; i + 1 < words; ++i) {
     const std::uint64_t address = word_at(i) | static_cast<std::uint64_t>(word_at(i + 1) & 0xFFFFFU) << 32U;
@@ -198,7 +180,7 @@ std::uint64_t SubmissionQueue::take(Submitter& me, std::uint64_t wanted, Clock::
   last_given_ = &me;
   me.note_plain();
   me.previous_end = tail;
-  me.word1 = plain_word1_;
+  me.word1 = order_.plain_word1();
   *first = tail;
   const std::uint64_t now_used = std::min(wanted, free);
   if (kHaveMembarrier && shared_.empty() && turns_ >= turns_to_tail_) {
@@ -350,122 +332,31 @@ void SubmissionQueue::pass_over(std::uint64_t first, std::uint64_t last) {
   for (std::uint32_t slots = 0; first < last; first += slots) {
     const std::uint64_t in_window = device::kWindow - first % device::kWindow;
     slots = static_cast<std::uint32_t>(std::min<std::uint64_t>({last - first, in_window, device::kMaxSlots}));
-    skip(first, Header{0, 0, slots, 0, drains_, 0, source::pass});
+    skip(first, Header{0, 0, slots, 0, order_.drains(), 0, source::pass});
   }
 }
 
 void SubmissionQueue::skip(std::uint64_t position, const Header& header, std::uint32_t word2) {
-  const std::uint32_t slots = header.slots;
-  for (std::uint32_t slot = 1; slot < slots; ++slot) reaper_.complete_here(position + slot, status::ok);  // the first one by its fetcher
-  for (std::uint32_t slot = 0; slot < slots; ++slot)
-    for (std::uint32_t i = 0; i < 4; ++i)
-      device::store_quad<Scope::system>(&ring_[index(position + slot)].quad[i],
-                                        Quad{lap(position + slot), {header.word0(), header.word1(), word2}});
+  complete_rest(position, header.slots);
+  slots_.write_entry(position, header, word2);
 }
 
-bool SubmissionQueue::is_tracked(std::uint64_t position) const {
-  const Quad head = device::load_quad<Scope::system>(&ring_[index(position)].quad[0]);
-  return (Header::from(head.word[0], head.word[1]).flags & flag::tracked) != 0;
+void SubmissionQueue::write(std::uint64_t position, const TaskHead& head, const detail::Task& task, const WaitingFor& list) {
+  complete_rest(position, head.header.slots);
+  slots_.write(position, head, task, list);
 }
 
-void SubmissionQueue::drop_ended(WaitingFor& tasks) {
-  const std::uint32_t count = std::exchange(tasks.count, 0);
-  for (std::uint32_t i = 0; i < count; ++i) {
-    const auto [task, kind] = std::pair(tasks.position[i], tasks.kind[i]);
-    const Reaper::Outcome outcome = kind == WaitingFor::Kind::failed ? Reaper::Outcome::failed : reaper_.outcome(task);
-    if (outcome == Reaper::Outcome::pending)
-      tasks.add(task, kind);
-    else if (kind == WaitingFor::Kind::failed || (kind == WaitingFor::Kind::soft && outcome == Reaper::Outcome::failed && !tasks.failed))
-      tasks.add(task, WaitingFor::Kind::failed);
-  }
-}
-
-// Adds the task that the submitter's thread has submitted last.
-void SubmissionQueue::wait_for_previous(const Submitter& me, bool hard, WaitingFor& tasks, bool& drains) {
-  if (me.previous >= reaped()) {
-    // From here on its slot is its own until the task that waits is complete. One that leaves no word is waited for by a drain.
-    drains = drains || !me.tracked;
-    tasks.add(me.previous, hard ? WaitingFor::Kind::hard : WaitingFor::Kind::soft);
-  } else if (!hard && !tasks.failed && reaper_.outcome(me.previous) == Reaper::Outcome::failed) {
-    // It is complete, and its slot may be another's. The host knows its outcome.
-    tasks.add(me.previous, WaitingFor::Kind::failed);
-  }
-}
-
-// The header of a task at `position`, the place just given, with what it waits for. It is a drain if its flags say so; then no submitter
-// has places before it. What is left in `tasks` is what its slots say.
-SubmissionQueue::Head SubmissionQueue::head(std::uint64_t position, const Header& task, std::uint32_t words, WaitingFor& tasks) {
-  Head head{task, static_cast<std::uint32_t>(position), false};
-  Header& header = head.header;
-  header.drains = drains_;
-  if ((header.flags & flag::drain) != 0) {
-    drains_ = (drains_ + 1) & Header::kDrainMask;
-    // All before a drain have ended when it starts: it need only know which may cancel it.
-    const std::uint32_t count = std::exchange(tasks.count, 0);
-    for (std::uint32_t i = 0; i < count; ++i)
-      if (tasks.kind[i] != WaitingFor::Kind::hard) tasks.add(tasks.position[i], tasks.kind[i]);
-  }
-  if (track_) header.flags |= flag::tracked;
-  plain_word1_ = Header{0, 0, 0, track_ ? flag::tracked : 0, drains_}.word1();
-  if (tasks.count == 1 && position - tasks.position[0] < (1ULL << 32U)) {
-    header.flags |= flag::link;
-    if (tasks.kind[0] == WaitingFor::Kind::hard) header.flags |= flag::hard;
-    if (tasks.kind[0] == WaitingFor::Kind::failed) header.flags |= flag::failed;
-    head.named = static_cast<std::uint32_t>(tasks.position[0]);
-  } else if (tasks.count != 0) {
-    header.flags |= flag::after;
-    head.named = device::WaitList{first_free_quad(words), tasks.count}.word();
-    head.list = true;
-  }
-  return head;
-}
-
-void SubmissionQueue::write(std::uint64_t position, const Head& head, const detail::Task& task, const WaitingFor& list) {
-  const Header& header = head.header;
-  const std::uint32_t first_entry = first_free_quad(task.words);
-  const std::uint32_t end_of_list = first_entry + (head.list ? list.count : 0);
-  const auto entry = [&](std::uint32_t quad, std::uint32_t tag) {
-    const std::uint32_t i = quad - first_entry;
-    const std::uint64_t task_before = list.position[i];
-    return Quad{tag, {static_cast<std::uint32_t>(task_before), static_cast<std::uint32_t>(task_before >> 32U), list.kind[i]}};
-  };
-  for (std::uint32_t slot = 1; slot < header.slots; ++slot) {
-    const std::uint64_t at = position + slot;
-    reaper_.complete_here(at, status::ok);
-    for (std::uint32_t i = 0; i < 4; ++i) {
-      const std::uint32_t quad = slot * 4 + i;
-      Quad to{lap(at), {}};
-      if (quad >= first_entry && quad < end_of_list) to = entry(quad, lap(at));
-      const std::uint32_t from = quad * 3 - device::kHeaderWords;
-      for (std::uint32_t j = 0; j < 3 && from + j < task.words; ++j) to.word[j] = task.rest[from + j - detail::kFirstSlotWords];
-      device::store_quad<Scope::system>(&ring_[index(at)].quad[i], to);
-    }
-  }
-  detail::FirstSlot first = task.first;
-  first.head = 0;  // the header says it all
-  for (std::uint32_t quad = first_entry; quad < 4 && quad < end_of_list; ++quad) {
-    const Quad it = entry(quad, 0);
-    first.quad[quad - 1] =
-        detail::Quad{static_cast<std::uint64_t>(it.word[0]) << 32U, it.word[1] | static_cast<std::uint64_t>(it.word[2]) << 32U};
-  }
-  write_slot(ring_[index(position)], first, lap(position), header.word0(), header.word1(), head.named);
+void SubmissionQueue::complete_rest(std::uint64_t position, std::uint32_t slots) {
+  for (std::uint32_t slot = 1; slot < slots; ++slot) reaper_.complete_here(position + slot, status::ok);
 }
 
 void SubmissionQueue::write_slots(std::uint64_t first, const detail::FirstSlot* slots, std::size_t count, std::uint32_t opcode,
                                   std::uint32_t word1) {
-  for (std::size_t placed = 0; placed < count;) {
-    // Up to the end of the ring laps are equal and slots are neighbours.
-    const std::uint64_t position = first + placed;
-    const std::size_t run = std::min<std::size_t>(count - placed, capacity() - index(position));
-    device::Slot* const to = ring_ + index(position);
-    const std::uint32_t tag = lap(position);
-    if (stamped_below_.load(std::memory_order_relaxed) != 0) {
-      for (std::size_t i = 0; i < run; ++i)
-        if (is_sampled(position + i)) take_sample(position + i, opcode, slots[placed + i]);
-    }
-    for (std::size_t i = 0; i < run; ++i) write_slot(to[i], slots[placed + i], tag, opcode, word1, position + i);
-    placed += run;
+  if (stamped_below_.load(std::memory_order_relaxed) != 0) {
+    for (std::size_t i = 0; i < count; ++i)
+      if (is_sampled(first + i)) take_sample(first + i, opcode, slots[i]);
   }
+  slots_.write_plain(first, slots, count, opcode, word1);
 }
 
 bool SubmissionQueue::try_submit(const std::atomic<std::uint32_t>& alias, const detail::Task& task, std::uint64_t* position,
@@ -487,7 +378,7 @@ bool SubmissionQueue::place(const detail::Task& task, const std::atomic<std::uin
   if (task.waits != nullptr) {
     for (std::uint32_t i = 0; i < task.waits->count; ++i)
       tasks.add(task.waits->position[i], (task.waits->any_result >> i & 1U) != 0 ? WaitingFor::Kind::hard : WaitingFor::Kind::soft);
-    drop_ended(tasks);
+    order_.drop_ended(tasks);
     const bool plain = tasks.count == 0 && task.words <= detail::kFirstSlotWords &&
                        (task.flags & ((kOrder & ~detail::kAfter) | detail::kSource | detail::kLevel)) == 0;
     if (plain && alias != nullptr && switches == kAnySwitches) return try_submit_plain(*alias, &task.first, 1, position) != 0;
@@ -495,8 +386,8 @@ bool SubmissionQueue::place(const detail::Task& task, const std::atomic<std::uin
   Submitter* const me = submitters::mine(*this, number_);
   std::optional<std::uint64_t> place;
   std::optional<std::uint64_t> gate_place;
-  Head first;
-  Head gate;
+  TaskHead first;
+  TaskHead gate;
   WaitingFor before_gate;
   {
     Tail tail(*this, me);
@@ -507,11 +398,11 @@ bool SubmissionQueue::place(const detail::Task& task, const std::atomic<std::uin
     // The first task of a thread is linked to nothing.
     const bool links = (task.flags & flag::link) != 0 && (me == nullptr || me->any);
     const std::uint32_t list = tasks.count != 0 ? tasks.quads(links ? 1 : 0) : 0;
-    std::uint32_t slots = slots_for(first_free_quad(task.words) + list);
+    std::uint32_t slots = RingSlots::slots_for(RingSlots::first_free_quad(task.words) + list);
     if (slots > device::kMaxSlots) {
       // What waits is a task of no group before this one, which is linked to it.
-      const std::uint32_t gate_slots = slots_for(first_free_quad(0) + list);
-      slots = slots_for(first_free_quad(task.words));
+      const std::uint32_t gate_slots = RingSlots::slots_for(RingSlots::first_free_quad(0) + list);
+      slots = RingSlots::slots_for(RingSlots::first_free_quad(task.words));
       if (!tail.has_room(gate_slots, slots)) return false;
       gate_place = tail.reserve(gate_slots);
       count_other(1);
@@ -519,20 +410,18 @@ bool SubmissionQueue::place(const detail::Task& task, const std::atomic<std::uin
     place = tail.reserve(slots);
     if (!place) return false;
     // From here on those that are left lie within a ring's length, and their slots are their own until this task is complete.
-    drop_ended(tasks);
-    bool drains = false;
-    for (std::uint32_t i = 0; i < tasks.count; ++i)
-      drains = drains || (tasks.kind[i] != WaitingFor::Kind::failed && !is_tracked(tasks.position[i]));
-    track_ = track_ || links || tasks.count != 0;
+    order_.drop_ended(tasks);
+    bool drains = order_.needs_drain(tasks);
+    if (links || tasks.count != 0) order_.track();
     if (links && me == nullptr) drains = true;  // nobody knows what this thread submitted before: a drain is stronger
-    if (links && me != nullptr) wait_for_previous(*me, (task.flags & flag::hard) != 0, tasks, drains);
+    if (links && me != nullptr) order_.wait_for_previous(*me, (task.flags & flag::hard) != 0, tasks, drains);
     const std::uint32_t opcode = alias != nullptr ? alias->load(std::memory_order_relaxed) : 0;
     const bool wanted = (task.flags & flag::drain) != 0;
     if (drains || wanted) tail.stand_alone();
     if (gate_place) {
       before_gate = std::exchange(tasks, {});
-      const std::uint32_t gate_slots = slots_for(first_free_quad(0) + list);
-      gate = head(*gate_place, Header{opcode, 0, gate_slots, flag::wide | (drains ? flag::drain : 0), 0}, 0, before_gate);
+      const std::uint32_t gate_slots = RingSlots::slots_for(RingSlots::first_free_quad(0) + list);
+      gate = order_.head(*gate_place, Header{opcode, 0, gate_slots, flag::wide | (drains ? flag::drain : 0), 0}, 0, before_gate);
       tasks.add(*gate_place, WaitingFor::Kind::soft);
       drains = false;
     }
@@ -540,11 +429,11 @@ bool SubmissionQueue::place(const detail::Task& task, const std::atomic<std::uin
     const std::uint32_t flags =
         (task.flags & Header::kFlagMask & ~kOrder) | (drains || wanted ? flag::drain : 0) | (level != 0 ? flag::ranked : 0);
     const std::uint32_t its_source = (task.flags & detail::kSource) >> detail::kSourceAt;
-    first = head(*place, Header{opcode, task.groups, slots, flags, 0, level, its_source}, task.words, tasks);
+    first = order_.head(*place, Header{opcode, task.groups, slots, flags, 0, level, its_source}, task.words, tasks);
     if (task.groups == 0)
       count_other(1);  // the runtime's own
     else if (me != nullptr)
-      me->note(*place, track_);
+      me->note(*place, order_.tracks());
   }
   if (gate_place) write(*gate_place, gate, detail::Task{}, before_gate);
   if (alias != nullptr && is_sampled(*place)) take_sample(*place, first.header.opcode, task.first, task.rest);
@@ -561,7 +450,7 @@ std::size_t SubmissionQueue::try_submit_plain(const std::atomic<std::uint32_t>& 
     Tail tail(*this, nullptr);
     const std::optional<std::uint64_t> place = tail.reserve(1);
     if (!place) return 0;
-    write_slots(*place, slots, 1, alias.load(std::memory_order_relaxed), plain_word1_);
+    write_slots(*place, slots, 1, alias.load(std::memory_order_relaxed), order_.plain_word1());
     *last = *place;
     return 1;
   }
@@ -593,18 +482,14 @@ bool SubmissionQueue::try_submit_gate(const std::atomic<std::uint32_t>& alias, s
   const std::optional<std::uint64_t> place = tail.reserve(1);
   if (!place) return false;
   count_other(1);
-  track_ = true;
+  order_.track();
   // The worker acquires what the host had seen when it opened the gate.
   constexpr std::uint32_t kFlags = flag::wide | flag::memory | flag::system;
   WaitingFor nothing;
-  write(*place, head(*place, Header{alias.load(std::memory_order_relaxed), 0, 1, kFlags, 0, 0, source::gate}, 0, nothing), detail::Task{},
-        nothing);
+  write(*place, order_.head(*place, Header{alias.load(std::memory_order_relaxed), 0, 1, kFlags, 0, 0, source::gate}, 0, nothing),
+        detail::Task{}, nothing);
   *position = *place;
   return true;
-}
-
-void SubmissionQueue::open_gate(std::uint64_t position) {
-  device::store_quad<Scope::system>(&ring_[index(position)].quad[device::gates::kQuad], Quad{lap(position), {device::gates::kOpen, 0, 0}});
 }
 
 bool SubmissionQueue::try_submit_request(std::uint32_t level, std::uint64_t* position) {
@@ -614,7 +499,7 @@ bool SubmissionQueue::try_submit_request(std::uint32_t level, std::uint64_t* pos
   count_other(1);
   const std::uint32_t flags = flag::wide | (level != 0 ? flag::ranked : 0);
   WaitingFor nothing;
-  write(*place, head(*place, Header{0, 0, 1, flags, 0, level}, 0, nothing), detail::Task{}, nothing);
+  write(*place, order_.head(*place, Header{0, 0, 1, flags, 0, level}, 0, nothing), detail::Task{}, nothing);
   *position = *place;
   return true;
 }
@@ -635,7 +520,7 @@ std::optional<std::uint64_t> SubmissionQueue::try_end_burst(std::uint32_t lease)
   count_other(1);
   tail.stand_alone();
   WaitingFor nothing;
-  Header header = head(*position, Header{0, 0, 1, flag::pass::burst, 0, 0, source::pass}, 0, nothing).header;
+  Header header = order_.head(*position, Header{0, 0, 1, flag::pass::burst, 0, 0, source::pass}, 0, nothing).header;
   header.flags = flag::pass::burst;  // nothing links to it
   skip(*position, header, lease);
   return position;
@@ -646,7 +531,7 @@ bool SubmissionQueue::try_close_lease(std::uint32_t lease, bool at_once) {
   const std::optional<std::uint64_t> position = tail.reserve(1);
   if (!position) return false;
   count_other(1);
-  skip(*position, Header{0, at_once ? 1U : 0U, 1, flag::pass::close, drains_, 0, source::pass}, lease);
+  skip(*position, Header{0, at_once ? 1U : 0U, 1, flag::pass::close, order_.drains(), 0, source::pass}, lease);
   return true;
 }
 

@@ -1,4 +1,4 @@
-// The host's side of the ring: positions, slots, credit.
+// The host's side of the ring: positions, credit, who may fill which place.
 #pragma once
 
 #include <algorithm>
@@ -17,8 +17,10 @@
 #include "runtime/device/membarrier.hpp"
 #include "runtime/device/reaper.hpp"
 #include "runtime/device/recorder.hpp"
+#include "runtime/device/ring_slots.hpp"
 #include "runtime/device/spin_lock.hpp"
 #include "runtime/device/submitter.hpp"
+#include "runtime/device/task_order.hpp"
 #include "runtime/device/task_samples.hpp"
 
 namespace dwell::runtime {
@@ -70,7 +72,7 @@ class SubmissionQueue {
     const std::uint32_t opcode = alias.load(std::memory_order_relaxed);
     if (is_sampled(place)) [[unlikely]]
       take_sample(place, opcode, slot);
-    write_slot(ring_[index(place)], slot, lap(place), opcode, submitter->word1, place);
+    slots_.write_first(place, slot, opcode, submitter->word1, place);
     submitter->leave(place + 1);
     return place;
   }
@@ -92,7 +94,7 @@ class SubmissionQueue {
   // Places a gate, which tasks can wait for; it is complete some time after open_gate. False when there is no room. `alias`: of an operator
   // that failures name.
   bool try_submit_gate(const std::atomic<std::uint32_t>& alias, std::uint64_t* position);
-  void open_gate(std::uint64_t position);
+  void open_gate(std::uint64_t position) { slots_.open_gate(position); }
 
   // Places a task of no group, which runs nothing, with this level (device/levels.hpp). False when there is no room.
   bool try_submit_request(std::uint32_t level, std::uint64_t* position);
@@ -144,7 +146,7 @@ class SubmissionQueue {
   // Ends everything in flight, as Reaper::complete_all.
   void complete_all(std::optional<Reaper::Begun> begun);
 
-  std::uint32_t capacity() const { return 1U << shift_; }
+  std::uint32_t capacity() const { return slots_.capacity(); }
 
   // What is known of the graphs whose launches are in flight. Set before the first task.
   struct Launches {
@@ -184,55 +186,17 @@ class SubmissionQueue {
   static constexpr std::uint32_t kMostTurns = 1U << 12U;
   static constexpr std::chrono::microseconds kIdle{2};  // for which a submitter stands still whose places are passed over
 
-  std::uint32_t lap(std::uint64_t position) const { return device::lap_of(static_cast<std::uint32_t>(position), shift_); }
-  std::uint32_t index(std::uint64_t position) const { return device::index_of(static_cast<std::uint32_t>(position), shift_); }
-
   // By value, so that the slot stays in registers on the way that nearly all tasks take.
   [[gnu::noinline, gnu::cold]] void take_sample(std::uint64_t position, std::uint32_t opcode, detail::FirstSlot first,
                                                 const std::uint32_t* rest = nullptr) const {
     samples_->take(position, opcode, first, rest);
   }
 
-  // Fill a task's first slot, all slots. The places are the caller's alone. Words 0 and 1 are merged with the slot's.
-  static void write_slot(device::Slot& to, const detail::FirstSlot& slot, std::uint32_t lap, std::uint32_t word0, std::uint32_t word1,
-                         std::uint64_t word2) {
-    constexpr auto kSystem = device::Scope::system;
-    const detail::Quad tag = {lap, 0};
-    device::store_halves<kSystem>(&to.quad[3], slot.quad[2] | tag);
-    device::store_halves<kSystem>(&to.quad[2], slot.quad[1] | tag);
-    device::store_halves<kSystem>(&to.quad[1], slot.quad[0] | tag);
-    device::store_halves<kSystem>(&to.quad[0], detail::Quad{(slot.head | word0) << 32U | lap, (slot.head >> 32U) | word1 | word2 << 32U});
-  }
+  // Fill the slots of neighbouring plain tasks; those of any task. The places are the caller's alone.
   void write_slots(std::uint64_t first, const detail::FirstSlot* slots, std::size_t count, std::uint32_t opcode, std::uint32_t word1);
-  // The tasks that a task waits for.
-  struct WaitingFor {
-    static constexpr std::uint32_t kMost = detail::kMostTickets + 1;  // `after` and `link`
-    using Kind = device::WaitList::Kind;
-    std::uint64_t position[kMost];
-    Kind kind[kMost];
-    std::uint32_t count = 0;
-    bool failed = false;  // one of them has
-
-    void add(std::uint64_t task, Kind its) {
-      position[count] = task;
-      kind[count++] = its;
-      failed = failed || its == Kind::failed;
-    }
-    // Quads that the list takes at most; one task that is not long gone is named in the header.
-    std::uint32_t quads(std::uint32_t more) const { return count + more >= 2 || failed ? count + more : 0; }
-  };
-  // Takes out tasks that have ended, but for the first whose failure cancels.
-  void drop_ended(WaitingFor& tasks);
-  // Whether the task in flight at this position leaves word on the device when it completes.
-  bool is_tracked(std::uint64_t position) const;
-
-  // The header in the first slot of a task, and what follows from it.
-  struct Head {
-    device::Header header;
-    std::uint32_t named;  // word 2: the task's own position, that of the one that it waits for, or the list of those (device::WaitList)
-    bool list;            // the latter
-  };
-  void write(std::uint64_t position, const Head& head, const detail::Task& task, const WaitingFor& list);
+  void write(std::uint64_t position, const TaskHead& head, const detail::Task& task, const WaitingFor& list);
+  // Completes the slots of a task behind its first, which the device completes.
+  void complete_rest(std::uint64_t position, std::uint32_t slots);
 
   // By value, so that a task on its short way stays in registers.
   [[gnu::noinline, gnu::cold]] std::uint64_t submit_slowly(const std::atomic<std::uint32_t>& alias, detail::FirstSlot slot) {
@@ -257,9 +221,6 @@ class SubmissionQueue {
   // The following need the right to give out places.
   void skip(std::uint64_t position, const device::Header& header, std::uint32_t word2 = 0);
   void pass_over(std::uint64_t first, std::uint64_t last);
-  std::uint32_t argument_word(std::uint64_t position, std::uint32_t i) const;
-  void wait_for_previous(const Submitter& me, bool hard, WaitingFor& tasks, bool& drains);
-  Head head(std::uint64_t position, const device::Header& task, std::uint32_t words, WaitingFor& tasks);
   void count_other(std::uint64_t slots);  // places that hold no task of their own
 
   // Places a task that is not plain: with the opcode in `alias`, or the launch of a graph (null); as after so many switches, or any.
@@ -267,8 +228,7 @@ class SubmissionQueue {
   bool rest_slowly();
   bool pass_over_idle_slowly();
 
-  device::Slot* ring_;
-  std::uint32_t shift_;
+  RingSlots slots_;
   std::atomic<std::uint32_t> stamped_below_{0};  // device::is_stamped; 0: no task is sampled
   std::uint64_t number_;
   std::uint64_t first_;
@@ -292,10 +252,8 @@ class SubmissionQueue {
   std::uint64_t tail_since_ = 0;           // where a submitter got the tail
   // Guarded by the right to give out places.
   std::atomic<std::uint64_t> not_tasks_{0};  // positions that hold no task of their own
-  bool track_ = false;                       // links are in use: tasks leave word on the device when they complete
-  std::uint32_t drains_ = 0;                 // drains so far
-  std::atomic<std::uint64_t> switches_{0};   // changes of aliases so far
-  std::uint32_t plain_word1_ = 0;            // header word 1 of tasks of one slot and no order, as track_ and drains_ have it
+  TaskOrder order_;
+  std::atomic<std::uint64_t> switches_{0};  // changes of aliases so far
 };
 
 }  // namespace dwell::runtime
