@@ -1,7 +1,6 @@
 // Operations on tensors, collected on the host and run as few tasks.
 #pragma once
 
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include <dwell/expression.hpp>
+#include <dwell/operand.hpp>
 #include <dwell/reduction.hpp>
 #include <dwell/runtime.hpp>
 #include <dwell/tensor.hpp>
@@ -24,33 +24,12 @@ enum class RowResult : u8;
 }  // namespace device
 namespace tensor {
 struct Collected;
-struct Given;
 struct Operation;
 struct Product;
 struct Selection;
 class ProgramBuilder;
 class Rows;
 }  // namespace tensor
-
-// What an operation is applied to: a tensor, to which it refers, or a number.
-class Operand {
- public:
-  // NOLINTBEGIN(google-explicit-constructor)
-  Operand(const TensorView& tensor) : tensor_(&tensor) {}
-  Operand(double value) : real_(value) {}
-  Operand(float value) : real_(value) {}
-  Operand(bool value) : type_(ElementType::boolean), integer_(value ? 1 : 0) {}
-  template <std::integral T>
-  Operand(T value) : type_(ElementType::i64), integer_(static_cast<std::int64_t>(value)) {}
-  // NOLINTEND(google-explicit-constructor)
-
- private:
-  friend class Batch;
-  const TensorView* tensor_ = nullptr;
-  ElementType type_ = ElementType::f32;
-  double real_ = 0;
-  std::int64_t integer_ = 0;
-};
 
 // What a batch has done since it was made.
 struct BatchStats {
@@ -216,8 +195,7 @@ class Batch {
   // to = from, of the same type, which need have no operations. `to` may not share elements with itself, but may with `from`.
   void copy(const TensorView& to, const TensorView& from);
   bool apply_directly(TensorOp op, const TensorView& to, std::span<const Operand> operands);
-  bool apply_directly(Formula formula, ElementType computed, const TensorView& to, std::span<const tensor::Given> operands);
-  static tensor::Given given(const Operand& operand);
+  bool apply_directly(Formula formula, ElementType computed, const TensorView& to, std::span<const Operand> operands);
   static Expression expressed(TensorOp op, std::span<const Operand> operands);
   // Has add(program) add to the program that takes an assignment, or to one that it begins.
   template <class Add>

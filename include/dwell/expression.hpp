@@ -1,11 +1,11 @@
 // What is to be computed from tensors, element by element.
 #pragma once
 
-#include <concepts>
-#include <cstdint>
 #include <memory>
+#include <type_traits>
 
 #include <dwell/device/tensor_op.hpp>
+#include <dwell/operand.hpp>
 #include <dwell/tensor.hpp>
 
 namespace dwell {
@@ -31,12 +31,12 @@ class Expression {
   template <class T>
   Expression(const Slice<T>& slice) : Expression(TensorView(slice)) {}
   // One number for all elements.
-  Expression(double value);
-  Expression(bool value);
-  template <std::integral T>
-  Expression(T value) : Expression(static_cast<std::int64_t>(value), 0) {}
-  Expression(float value) : Expression(static_cast<double>(value)) {}
+  Expression(const Number& number);
+  template <class T>
+  requires std::is_arithmetic_v<T> Expression(T value) : Expression(Number(value)) {}
   // NOLINTEND(google-explicit-constructor)
+  // Either of them. Throws as they do.
+  explicit Expression(const Operand& operand);
 
   // An operation. Throws errc::invalid_argument when it takes another number of operands, for shapes that do not broadcast, and for types
   // that the operation does not have; errc::unsupported for u16, u32, u64 and complex types.
@@ -55,7 +55,6 @@ class Expression {
  private:
   friend class Batch;
   friend class tensor::Formulas;
-  Expression(std::int64_t value, int);
   explicit Expression(std::shared_ptr<const tensor::Expressed> state) : state_(std::move(state)) {}
 
   std::shared_ptr<const tensor::Expressed> state_;

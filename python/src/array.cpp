@@ -27,7 +27,7 @@ const Tensor& array_from(nb::handle object, const std::string& name) {
 
 Input input_of(const Tensor& tensor) { return {tensor.value, tensor.leaf, {}}; }
 
-ElementType type_of(const Input& input) { return input.value != nullptr ? input.value->type : input.number.type; }
+ElementType type_of(const Input& input) { return input.value != nullptr ? input.value->type : input.number.type(); }
 
 Dims shape_of(const Input& input) {
   if (input.value == nullptr) return {};

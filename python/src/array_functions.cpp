@@ -220,10 +220,10 @@ Tensor filled(const State& runtime, nb::handle shape, nb::handle dtype, nb::hand
   const auto by = number_from(step, "argument step");
   if (!first || !by) refuse_argument(errc::signature_mismatch, "argument fill_value", python_name(start) + ": a number is needed");
   return Collector::of(runtime)->collected(type, wanted, {}, [=](dwell::Batch& batch, const TensorView& to, std::span<const TensorView>) {
-    if (by->real == 0 && by->integer == 0) return batch.assign(to, first->expression());
-    const bool real = is_floating(type) || first->type == ElementType::f64 || by->type == ElementType::f64;
+    if (by->real() == 0) return batch.assign(to, *first);
+    const bool real = is_floating(type) || first->is_real() || by->is_real();
     const Expression index = real ? Expression::index().as(ElementType::f64) : Expression::index();
-    batch.assign(to, index * by->expression() + first->expression());
+    batch.assign(to, index * *by + *first);
   });
 }
 

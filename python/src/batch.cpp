@@ -63,7 +63,7 @@ class Call {
     return views;
   }
   Expression expression(nb::handle object, const char* argument) {
-    if (const auto number = number_from(object, name(argument))) return number->expression();
+    if (const auto number = number_from(object, name(argument))) return *number;
     return reads(object, argument);
   }
   Dims dims(nb::handle object, const char* argument) { return object.is_none() ? Dims() : dims_from(object, name(argument)); }
@@ -113,7 +113,7 @@ void apply(PyBatch& self, const std::string& op, nb::handle to, const nb::args& 
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const std::string name = "operand " + std::to_string(i + 1);
     if (const auto number = number_from(operands[i], name)) {
-      given.push_back(number->operand());
+      given.emplace_back(*number);
     } else {
       views.at(i) = call.reads(operands[i], name.c_str());
       given.emplace_back(views.at(i));

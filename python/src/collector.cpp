@@ -213,7 +213,7 @@ void Collector::compute(const Value& value, const TensorView& to) {
     operands.reserve(value.inputs.size());
     for (const Input& input : value.inputs) {
       if (input.value == nullptr)
-        operands.push_back(input.number.operand());
+        operands.emplace_back(input.number);
       else
         operands.emplace_back(leaf_of(input)->view);
     }
@@ -227,7 +227,7 @@ Expression Collector::express(const Value& value, Made& made) const {
   const auto at = std::ranges::find(made, &value, &Made::value_type::first);
   if (at != made.end()) return at->second;
   const auto operand = [&](const Input& input) {
-    if (input.value == nullptr) return input.number.expression();
+    if (input.value == nullptr) return Expression(input.number);
     if (input.waits()) return express(*input.value, made);
     return input.leaf != nullptr ? input.leaf->expression : input.value->leaf->expression;
   };

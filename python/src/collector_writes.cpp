@@ -66,7 +66,7 @@ void Collector::assign(const Tensor& to, const Input& from) {
   if (from.leaf != nullptr && from.value == value && from.leaf->view.address() == view.address() &&
       from.leaf->view.shape() == view.shape() && from.leaf->view.strides() == view.strides())
     return;
-  const Expression elements = from.value == nullptr ? from.number.expression() : leaf_of(from)->expression;
+  const Expression elements = from.value == nullptr ? Expression(from.number) : leaf_of(from)->expression;
   begin_write(*value, view);
   batch_->assign(view, elements);
   submit_when_many();
@@ -107,7 +107,7 @@ void Collector::update(Tensor& x, TensorOp op, const char* name, const Input& op
   const Unlocked unlocked;
   const LeafPointer other = operand.value == nullptr ? nullptr : leaf_of(operand);
   begin_write(*value, leaf->view);
-  const std::array<Operand, 2> given = {leaf->view, other == nullptr ? operands[1].number.operand() : Operand(other->view)};
+  const std::array<Operand, 2> given = {leaf->view, other == nullptr ? Operand(operands[1].number) : Operand(other->view)};
   batch_->apply(op, leaf->view, given);
   submit_when_many();
 }

@@ -1,8 +1,5 @@
 #include "lazy_value.hpp"
 
-#include <dwell/device/bfloat16.hpp>
-#include <dwell/device/half.hpp>
-
 #include <algorithm>
 #include <array>
 #include <unordered_map>
@@ -30,7 +27,7 @@ Dims broadcast(const char* what, std::span<const Dims> shapes) {
 }
 
 Typed typed(const Input& input) {
-  if (input.value == nullptr) return {input.number.type == ElementType::f64 ? ElementType::f32 : input.number.type, Typed::Weight::number};
+  if (input.value == nullptr) return {input.number.type(), Typed::Weight::number};
   const Dims& shape = input.leaf != nullptr ? input.leaf->view.shape() : input.value->shape;
   return {input.value->type, shape.size() == 0 ? Typed::Weight::scalar : Typed::Weight::tensor};
 }
@@ -46,7 +43,8 @@ ElementType result_type(TensorOp op, std::span<const Typed> operands) {
   }
   if (const auto at = known.find(key); at != known.end()) return at->second;
   const auto expression = [](const Typed& one) -> Expression {
-    if (one.weight == Typed::Weight::number) return Number{one.type, 0, 0}.expression();
+    if (one.weight == Typed::Weight::number)
+      return one.type == ElementType::f32 ? Number(0.0) : one.type == ElementType::i64 ? Number(0) : Number(false);
     return TensorView(0, one.type, one.weight == Typed::Weight::scalar ? Dims{} : Dims{1});
   };
   const Expression result = operands.size() == 1 ? Expression::of(op, expression(operands[0]))
@@ -86,10 +84,7 @@ void round_numbers(TensorOp op, std::span<Input> operands) {
                                                     : types[0].type;
   if (!is_short(common)) return;
   for (Input& input : operands) {
-    if (input.value != nullptr) continue;
-    const auto value =
-        static_cast<float>(input.number.type == ElementType::f64 ? input.number.real : static_cast<double>(input.number.integer));
-    input.number = {ElementType::f64, common == ElementType::f16 ? float(half(value)) : float(bfloat16(value)), 0};
+    if (input.value == nullptr) input.number = rounded(input.number, common);
   }
 }
 

@@ -42,28 +42,16 @@ void check_type(ElementType type, const std::string& name, const std::string& ca
 
 }  // namespace
 
-Operand Number::operand() const {
-  if (type == ElementType::boolean) return integer != 0;
-  if (type == ElementType::i64) return integer;
-  return real;
-}
-
-Expression Number::expression() const {
-  if (type == ElementType::boolean) return integer != 0;
-  if (type == ElementType::i64) return integer;
-  return real;
-}
-
 std::optional<Number> number_from(nb::handle object, const std::string& name) {
   PyObject* const one = object.ptr();
-  if (PyFloat_Check(one) != 0) return Number{ElementType::f64, PyFloat_AS_DOUBLE(one), 0};
-  if (PyBool_Check(one) != 0) return Number{ElementType::boolean, 0, one == Py_True ? 1 : 0};
+  if (PyFloat_Check(one) != 0) return Number(PyFloat_AS_DOUBLE(one));
+  if (PyBool_Check(one) != 0) return Number(one == Py_True);
   if (PyLong_Check(one) != 0) {
     int overflow = 0;
     const long long value = PyLong_AsLongLongAndOverflow(one, &overflow);
     if (overflow != 0)
       refuse_argument(errc::invalid_argument, name, nb::cast<std::string>(nb::str(object)) + " does not fit into 64 bits with a sign");
-    return Number{ElementType::i64, 0, value};
+    return Number(value);
   }
   if (is_numpy_scalar(object)) return number_from(object.attr("item")(), name);
   return std::nullopt;

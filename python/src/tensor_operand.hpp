@@ -19,16 +19,6 @@ struct HeldTensor {
   bool readonly = false;  // only views of others' memory
 };
 
-// A number of the program.
-struct Number {
-  ElementType type = ElementType::f64;  // f64, i64 or bool
-  double real = 0;                      // of an f64
-  std::int64_t integer = 0;             // of others
-
-  Operand operand() const;
-  Expression expression() const;
-};
-
 // A bool, an int, a float, or a scalar of NumPy; nothing for anything else. Throws errc::invalid_argument, naming `name`, for ints beyond
 // 64 bits.
 std::optional<Number> number_from(nb::handle object, const std::string& name);

@@ -174,42 +174,35 @@ void Batch::apply(TensorOp op, const TensorView& to, std::span<const Operand> op
 }
 
 Expression Batch::expressed(TensorOp op, std::span<const Operand> operands) {
-  const auto one = [](const Operand& operand) {
-    if (operand.tensor_ != nullptr) return Expression(*operand.tensor_);
-    if (operand.type_ == ElementType::f32) return Expression(operand.real_);
-    return operand.type_ == ElementType::boolean ? Expression(operand.integer_ != 0) : Expression(operand.integer_);
-  };
   switch (operands.size()) {
-    case 1: return Expression::of(op, one(operands[0]));
-    case 2: return Expression::of(op, one(operands[0]), one(operands[1]));
-    case 3: return Expression::of(op, one(operands[0]), one(operands[1]), one(operands[2]));
+    case 1: return Expression::of(op, Expression(operands[0]));
+    case 2: return Expression::of(op, Expression(operands[0]), Expression(operands[1]));
+    case 3: return Expression::of(op, Expression(operands[0]), Expression(operands[1]), Expression(operands[2]));
     default:
       throw Error(errc::invalid_argument, std::string(tensor::name_of(op)) + " takes " + std::to_string(tensor::operands_of(op)) +
                                               " operands, not " + std::to_string(operands.size()));
   }
 }
 
-inline tensor::Given Batch::given(const Operand& operand) { return {operand.tensor_, operand.type_, operand.real_, operand.integer_}; }
-
 // What most operations of programs are: their operands have one type, and need no conversion. False, and nothing is done, for others.
 bool Batch::apply_directly(TensorOp op, const TensorView& to, std::span<const Operand> operands) {
   if (std::cmp_not_equal(operands.size(), tensor::operands_of(op))) return false;
   tensor::CommonType common;
-  std::array<tensor::Given, 3> given;
+  std::array<Operand, 3> given;
   std::array<const TensorView*, 3> reads{};
   std::size_t tensors = 0;
   bool any_tensor = false;
   bool floats = !tensor::is_bitwise(op);  // and then no type has to be looked for
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const Operand& operand = operands[i];
-    given[i] = Batch::given(operand);
+    given[i] = operand;
     const bool is_condition = op == TensorOp::where && i == 2;
-    if (operand.tensor_ == nullptr) {
+    if (operand.tensor() == nullptr) {
       if (is_condition) return false;
-      common.add(operand.type_, tensor::Weight::number);
+      common.add(operand.number().type(), tensor::Weight::number);
       continue;
     }
-    const TensorView& view = *operand.tensor_;
+    const TensorView& view = *operand.tensor();
     if (&view != &to) reads[tensors++] = &view;  // what is compared with others is compared once
     any_tensor = true;
     floats = floats && view.type() == ElementType::f32;
@@ -223,15 +216,12 @@ bool Batch::apply_directly(TensorOp op, const TensorView& to, std::span<const Op
   const ElementType computed = floats ? ElementType::f32 : tensor::computed_in(op, common.type());
   op = tensor::performed_in(op, computed);
   for (std::size_t i = 0; i < operands.size() && !floats; ++i) {
-    const TensorView* const view = given[i].tensor;
+    const TensorView* const view = given[i].tensor();
     if (view != nullptr && view->type() != computed && !(op == TensorOp::where && view->type() == ElementType::boolean)) return false;
-    if (view == nullptr && tensor::is_short(computed) && tensor::rounds_numbers(op)) {
-      const double value = given[i].type == ElementType::f32 ? given[i].real : static_cast<double>(given[i].integer);
-      given[i] = {.real = tensor::rounded(value, computed)};
-    }
+    if (view == nullptr && tensor::is_short(computed) && tensor::rounds_numbers(op)) given[i] = rounded(given[i].number(), computed);
   }
 
-  const std::span<const tensor::Given> all(given.data(), operands.size());
+  const std::span<const Operand> all(given.data(), operands.size());
   return add_to_program(to, std::span(reads).first(tensors),
                         [&](tensor::ProgramBuilder& program) { return program.add(op, computed, to, all); });
 }
@@ -246,31 +236,28 @@ bool Batch::add_to_program(const TensorView& to, std::span<const TensorView* con
 }
 
 void Batch::apply(Formula formula, ElementType computed, const TensorView& to, std::span<const Operand> operands) {
-  InplaceVector<tensor::Given, tensor::FormulaCode::kMostOperands> few;
-  if (operands.size() <= tensor::FormulaCode::kMostOperands) {
-    for (const Operand& operand : operands) few.push_back(given(operand));
-    if (apply_directly(formula, computed, to, few)) return;
-  }
-  std::vector<tensor::Given> all;
-  for (const Operand& operand : operands) all.push_back(given(operand));
+  if (operands.size() <= tensor::FormulaCode::kMostOperands && apply_directly(formula, computed, to, operands)) return;
   tensor::require_computable("apply", to.type());
-  assign_for("apply", to, tensor::Formulas::of(formula, computed, all));
+  assign_for("apply", to, tensor::Formulas::of(formula, computed, operands));
 }
 
 // As the other: False, and nothing is done, for what is not remembered.
-bool Batch::apply_directly(Formula formula, ElementType computed, const TensorView& to, std::span<const tensor::Given> operands) {
+bool Batch::apply_directly(Formula formula, ElementType computed, const TensorView& to, std::span<const Operand> operands) {
   InplaceVector<const TensorView*, tensor::FormulaCode::kMostOperands> reads;
-  for (const tensor::Given& operand : operands) {
-    if (operand.tensor == nullptr) continue;
-    if (!tensor::is_computable(operand.tensor->type()) || !tensor::is_read_apart(*operand.tensor, to)) return false;
-    if (operand.tensor != &to) reads.push_back(operand.tensor);
+  for (const Operand& operand : operands) {
+    const TensorView* const view = operand.tensor();
+    if (view == nullptr) continue;
+    if (!tensor::is_computable(view->type()) || !tensor::is_read_apart(*view, to)) return false;
+    if (view != &to) reads.push_back(view);
   }
   if (!to.contiguous()) tensor::check_result(to);
   if (to.elements() == 0 || !tensor::is_computable(to.type())) return false;
   const tensor::FormulaCode* const code = state_->formulas.find(formula, computed, to.type(), operands);
   if (code == nullptr) return false;
   // A number that a tensor of integers is filled with, and a program of floats does not have.
-  const auto is_large = [](const tensor::Given& number) { return number.tensor == nullptr && !tensor::is_exact_float(number.integer); };
+  const auto is_large = [](const Operand& operand) {
+    return operand.tensor() == nullptr && !tensor::is_exact_float(operand.number().integer());
+  };
   if (!code->wide && !tensor::is_floating(to.type()) && std::ranges::any_of(operands, is_large)) return false;
   return add_to_program(to, reads, [&](tensor::ProgramBuilder& program) {
     if (program.empty() || program.is_wide() == code->wide) return program.add(*code, to, operands);

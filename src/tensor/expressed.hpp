@@ -2,10 +2,10 @@
 #pragma once
 
 #include <array>
-#include <cstdint>
 #include <memory>
 
 #include <dwell/device/tensor_op.hpp>
+#include <dwell/operand.hpp>
 #include <dwell/tensor.hpp>
 
 #include "tensor/promotion.hpp"
@@ -21,9 +21,8 @@ struct Expressed {
   Weight weight = Weight::scalar;
   unsigned depth = 1;  // nodes on the longest way to a leaf
   Dims shape;
-  TensorView view;           // of a tensor
-  double real = 0;           // of a number of floating point
-  std::int64_t integer = 0;  // of another number
+  TensorView view;  // of a tensor
+  Number number;    // of a number
   TensorOp op = TensorOp::add;
   ElementType computed = ElementType::f32;                  // what an operation computes in: its operands are of that type, but for numbers
   std::array<std::shared_ptr<const Expressed>, 3> operand;  // of a cast the first

@@ -16,7 +16,7 @@ namespace tensor {
 namespace {
 
 Pointer operation(TensorOp op, std::span<const Pointer> operands);
-std::shared_ptr<Expressed> number(ElementType type, double real, std::int64_t integer);
+Pointer number(const Number& value);
 
 }  // namespace
 
@@ -27,7 +27,7 @@ Pointer cast(const Pointer& from, ElementType type) {
   // A program of wide numbers reads truths as integers, to which a fraction is 0; one of narrow numbers has none for the least of f64,
   // which are true.
   if (type == ElementType::boolean && is_floating(from->type)) {
-    const Pointer operands[] = {from, number(ElementType::f32, 0, 0)};
+    const Pointer operands[] = {from, number(0.0)};
     return operation(TensorOp::ne, operands);
   }
   auto node = std::make_shared<Expressed>();
@@ -42,16 +42,13 @@ Pointer cast(const Pointer& from, ElementType type) {
 
 namespace {
 
-std::shared_ptr<Expressed> number(ElementType type, double real, std::int64_t integer) {
+Pointer number(const Number& value) {
   auto node = std::make_shared<Expressed>();
-  node->type = type;
+  node->type = value.type();
   node->weight = Weight::number;
-  node->real = real;
-  node->integer = integer;
+  node->number = value;
   return node;
 }
-
-double value_of(const Expressed& number) { return is_floating(number.type) ? number.real : static_cast<double>(number.integer); }
 
 // The shape that two broadcast to.
 Dims broadcast(const Dims& a, const Dims& b) {
@@ -102,7 +99,7 @@ Pointer operation(TensorOp op, std::span<const Pointer> operands) {
     else if (operand->kind != Expressed::Kind::number)
       node->operand[i] = cast(operand, node->computed);
     else
-      node->operand[i] = rounds ? number(ElementType::f32, rounded(value_of(*operand), node->computed), 0) : operand;
+      node->operand[i] = rounds ? number(rounded(operand->number, node->computed)) : operand;
   }
   return node;
 }
@@ -120,9 +117,9 @@ Expression::Expression(const TensorView& view) {
   node->view = view;
   state_ = std::move(node);
 }
-Expression::Expression(double value) : state_(tensor::number(ElementType::f32, value, 0)) {}
-Expression::Expression(bool value) : state_(tensor::number(ElementType::boolean, 0, value ? 1 : 0)) {}
-Expression::Expression(std::int64_t value, int) : state_(tensor::number(ElementType::i64, 0, value)) {}
+Expression::Expression(const Number& number) : state_(tensor::number(number)) {}
+Expression::Expression(const Operand& operand)
+    : Expression(operand.tensor() != nullptr ? Expression(*operand.tensor()) : Expression(operand.number())) {}
 
 Expression Expression::of(TensorOp op, const Expression& x) {
   const tensor::Pointer operands[] = {x.state_};

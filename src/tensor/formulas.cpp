@@ -23,47 +23,47 @@ constexpr std::size_t operand_at(std::uint64_t address) { return static_cast<std
 
 }  // namespace
 
-Expression Formulas::of(Formula formula, ElementType computed, std::span<const Given> operands) {
+Expression Formulas::of(Formula formula, ElementType computed, std::span<const Operand> operands) {
   std::vector<Expression> expressions;
   expressions.reserve(operands.size());
-  for (const Given& given : operands) {
-    if (given.tensor != nullptr)
-      expressions.push_back(Expression(*given.tensor).as(computed));
-    else if (given.type == ElementType::f32)
-      expressions.emplace_back(given.real);
-    else if (given.type == ElementType::boolean)
-      expressions.emplace_back(given.integer != 0);
-    else
-      expressions.emplace_back(given.integer);
+  for (const Operand& operand : operands) {
+    const Expression expression(operand);
+    expressions.push_back(operand.tensor() != nullptr ? expression.as(computed) : expression);
   }
   return formula(expressions);
 }
 
-// A program of it alone. Tensors and numbers stand for the operands: numbers from `first_number` on.
-ProgramBuilder Formulas::built(Formula formula, ElementType computed, ElementType result, std::span<const Given> operands,
-                               std::span<Given> placeholders, std::int64_t first_number) {
+// Makes a program of the formula alone. Tensors of its own stand for tensors, and numbers from `first_number` on for numbers, which it puts
+// into `numbers`.
+ProgramBuilder Formulas::built(Formula formula, ElementType computed, ElementType result, std::span<const Operand> operands,
+                               std::span<Number> numbers, std::int64_t first_number) {
   const Dims several{2};
   std::array<TensorView, FormulaCode::kMostOperands> views;
+  std::array<Operand, FormulaCode::kMostOperands> placeholders;
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const std::int64_t number = first_number + static_cast<std::int64_t>(i);
-    placeholders[i] = {nullptr, operands[i].type, static_cast<double>(number), number};
-    if (operands[i].tensor == nullptr) continue;
-    views.at(i) = TensorView(address_of(i), operands[i].tensor->type(), operands[i].tensor->dims() == 0 ? Dims{} : several);
-    placeholders[i].tensor = &views.at(i);
+    if (const TensorView* const view = operands[i].tensor()) {
+      views.at(i) = TensorView(address_of(i), view->type(), view->dims() == 0 ? Dims{} : several);
+      placeholders.at(i) = views.at(i);
+    } else {
+      numbers[i] = operands[i].number().is_real() ? Number(static_cast<double>(number)) : Number(number);
+      placeholders.at(i) = numbers[i];
+    }
   }
   ProgramBuilder program(several);
-  program.add(TensorView(address_of(operands.size()), result, several), of(formula, computed, placeholders).state_);
+  program.add(TensorView(address_of(operands.size()), result, several),
+              of(formula, computed, std::span(placeholders).first(operands.size())).state_);
   return program;
 }
 
 std::optional<FormulaCode> Formulas::translated(Formula formula, ElementType computed, ElementType result,
-                                                std::span<const Given> operands) {
+                                                std::span<const Operand> operands) {
   // What follows from a number that is given is told from numbers of the formula's own by giving others: these must be exact in all
   // classes.
   constexpr std::int64_t kFirst = 1'000'003;
   constexpr std::int64_t kOther = 2'000'003;
-  std::array<Given, FormulaCode::kMostOperands> given;
-  std::array<Given, FormulaCode::kMostOperands> other;
+  std::array<Number, FormulaCode::kMostOperands> given;
+  std::array<Number, FormulaCode::kMostOperands> other;
   const ProgramBuilder program = built(formula, computed, result, operands, std::span(given).first(operands.size()), kFirst);
   const ProgramBuilder again = built(formula, computed, result, operands, std::span(other).first(operands.size()), kOther);
   if (!std::ranges::equal(program.code(), again.code())) return {};
@@ -90,28 +90,28 @@ std::optional<FormulaCode> Formulas::translated(Formula formula, ElementType com
     if (!classes[at]) return {};
     FormulaCode::Constant constant{.operand = {}, .number = *classes[at], .bits = program.constants()[at]};
     for (std::size_t i = 0; i < operands.size() && !constant.operand; ++i) {
-      const auto is_from = [&](const Given& number, const ProgramBuilder& in) {
-        return in.constants()[at] == ProgramBuilder::bits_of(number.type, number.real, number.integer, constant.number);
+      const auto is_from = [&](const Number& number, const ProgramBuilder& in) {
+        return in.constants()[at] == ProgramBuilder::bits_of(number, constant.number);
       };
-      if (operands[i].tensor == nullptr && is_from(given[i], program) && is_from(other[i], again)) constant.operand = i;
+      if (operands[i].tensor() == nullptr && is_from(given[i], program) && is_from(other[i], again)) constant.operand = i;
     }
     if (!constant.operand && constant.bits != again.constants()[at]) return {};
     made.constants.push_back(constant);
   }
   const Instruction first(made.code.front());
   if (first.code() == static_cast<std::uint32_t>(Step::load) && first.kind() == OperandKind::tensor)
-    made.begins_with_elements = operands[first.operand()].tensor->type() == first.result();
+    made.begins_with_elements = operands[first.operand()].tensor()->type() == first.result();
   return made;
 }
 
-const FormulaCode* Formulas::find(Formula formula, ElementType computed, ElementType result, std::span<const Given> operands) {
+const FormulaCode* Formulas::find(Formula formula, ElementType computed, ElementType result, std::span<const Operand> operands) {
   std::uint64_t types = static_cast<std::uint64_t>(computed) << 8U | static_cast<std::uint64_t>(result);
-  for (const Given& operand : operands) {
-    const TensorView* const view = operand.tensor;
+  for (const Operand& operand : operands) {
+    const TensorView* const view = operand.tensor();
     // Two truths are too few to be told from numbers of the formula's own.
-    if (view == nullptr && operand.type == ElementType::boolean) return nullptr;
+    if (view == nullptr && operand.number().type() == ElementType::boolean) return nullptr;
     const std::uint64_t kind = view == nullptr ? 1 : view->dims() == 0 ? 2 : 3;
-    types = types << 8U | kind << 6U | static_cast<std::uint64_t>(view != nullptr ? view->type() : operand.type);
+    types = types << 8U | kind << 6U | static_cast<std::uint64_t>(view != nullptr ? view->type() : operand.number().type());
   }
   const auto [at, is_new] = known_.try_emplace({formula, types});
   if (is_new) {

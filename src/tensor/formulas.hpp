@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include <dwell/expression.hpp>
+#include <dwell/operand.hpp>
 
 #include "tensor/formula_code.hpp"
 #include "tensor/program_builder.hpp"
@@ -21,10 +22,10 @@ class Formulas {
   using Formula = Expression (*)(std::span<const Expression> operands);
 
   // The expression, with tensors as numbers of that type.
-  static Expression of(Formula formula, ElementType computed, std::span<const Given> operands);
+  static Expression of(Formula formula, ElementType computed, std::span<const Operand> operands);
   // What becomes of it when it is assigned to a tensor of type `result`; null where an expression is to be made each time. There are
   // kMostOperands at most, of types that tensors have. Stays where it is.
-  const FormulaCode* find(Formula formula, ElementType computed, ElementType result, std::span<const Given> operands);
+  const FormulaCode* find(Formula formula, ElementType computed, ElementType result, std::span<const Operand> operands);
 
  private:
   struct Key {
@@ -39,9 +40,10 @@ class Formulas {
     }
   };
 
-  static ProgramBuilder built(Formula formula, ElementType computed, ElementType result, std::span<const Given> operands,
-                              std::span<Given> placeholders, std::int64_t first_number);
-  static std::optional<FormulaCode> translated(Formula formula, ElementType computed, ElementType result, std::span<const Given> operands);
+  static ProgramBuilder built(Formula formula, ElementType computed, ElementType result, std::span<const Operand> operands,
+                              std::span<Number> numbers, std::int64_t first_number);
+  static std::optional<FormulaCode> translated(Formula formula, ElementType computed, ElementType result,
+                                               std::span<const Operand> operands);
 
   std::unordered_map<Key, std::optional<FormulaCode>, Hash> known_;
 };

@@ -24,7 +24,7 @@ TEST(FormulasTest, NumbersThatAreGivenAreToldFromThoseOfTheFormula) {
   const auto formula = [](Numbers n) { return n[0] * n[1] + (n[2] + 1.0) * n[3]; };
   Formulas formulas;
   for (const double number : {1.0, 5.0, 1'000'005.0}) {
-    const std::array<Given, 4> given{Given{.tensor = &kX}, {.tensor = &kY}, {.real = number}, {.type = ElementType::i64, .integer = 1}};
+    const std::array<Operand, 4> given{kX, kY, number, 1};
     const FormulaCode* const code = formulas.find(formula, ElementType::f32, ElementType::f32, given);
     ASSERT_NE(code, nullptr);
     EXPECT_EQ(code->constants.size(), 3U);
@@ -40,7 +40,7 @@ TEST(FormulasTest, NumbersThatAreGivenAreToldFromThoseOfTheFormula) {
 
 // Numbers stand for those that are given while a formula is translated, the second one this.
 TEST(FormulasTest, AFormulaMayHaveTheNumbersThatStandForOthers) {
-  const std::array<Given, 2> given{Given{.tensor = &kX}, {.real = 5}};
+  const std::array<Operand, 2> given{kX, 5.0};
   Formulas formulas;
   const auto both = [](Numbers n) { return n[0] * n[1] + 1'000'004.0; };
   EXPECT_EQ(formulas.find(both, ElementType::f32, ElementType::f32, given), nullptr);
@@ -57,7 +57,7 @@ TEST(FormulasTest, WhatFollowsFromTypesIsRememberedByThem) {
   const TensorView doubles(0x5000, ElementType::f64, {100});
   Formulas formulas;
   const auto find = [&](ElementType computed, ElementType result, const TensorView& a) {
-    return formulas.find(sum, computed, result, std::array<Given, 2>{Given{.tensor = &a}, {.tensor = &kY}});
+    return formulas.find(sum, computed, result, std::array<Operand, 2>{a, kY});
   };
   const FormulaCode* const floats = find(ElementType::f32, ElementType::f32, kX);
   ASSERT_NE(floats, nullptr);
@@ -73,7 +73,7 @@ TEST(FormulasTest, WhatFollowsFromTypesIsRememberedByThem) {
 
 TEST(FormulasTest, TruthsThatAreGivenAreNotRemembered) {
   const auto formula = [](Numbers n) { return n[0] + n[1] + 1.0; };
-  const std::array<Given, 2> given{Given{.tensor = &kX}, {.type = ElementType::boolean, .integer = 1}};
+  const std::array<Operand, 2> given{kX, true};
   EXPECT_EQ(Formulas().find(formula, ElementType::f32, ElementType::f32, given), nullptr);
 }
 
@@ -82,12 +82,12 @@ TEST(FormulasTest, ElementsAtHandAreNotLoaded) {
   const TensorView halves(0x4000, ElementType::f16, {100});
   Formulas formulas;
   for (const TensorView& from : {kX, halves}) {
-    const std::array<Given, 1> given{Given{.tensor = &from}};
+    const std::array<Operand, 1> given{from};
     const FormulaCode* const code = formulas.find(copy, ElementType::f32, ElementType::f32, given);
     ASSERT_NE(code, nullptr);
     EXPECT_EQ(code->begins_with_elements, from.type() == ElementType::f32);
     ProgramBuilder program(kTo.shape());
-    ASSERT_TRUE(program.add(TensorOp::relu, ElementType::f32, kX, std::array<Given, 1>{Given{.tensor = &kX}}));
+    ASSERT_TRUE(program.add(TensorOp::relu, ElementType::f32, kX, std::array<Operand, 1>{kX}));
     const std::uint32_t before = program.instructions();
     ASSERT_TRUE(program.add(*code, kTo, given));
     EXPECT_EQ(program.instructions() - before, from.type() == ElementType::f32 ? 1U : 2U);

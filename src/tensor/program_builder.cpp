@@ -85,7 +85,7 @@ bool ProgramBuilder::add(const TensorView& to, const Pointer& from) {
   nodes_.clear();
   needs_wide_ = false;
   survey(*root);
-  if (root->kind == Kind::number && !is_exact_float(root->integer)) note(to.type());
+  if (root->kind == Kind::number && !is_exact_float(root->number.integer())) note(to.type());
   if (fresh) wide_ = needs_wide_;
   try {
     if (needs_wide_ && !wide_) throw Error(errc::resource_limit, "a program of 32-bit numbers has no room for others");
@@ -101,7 +101,7 @@ bool ProgramBuilder::add(const TensorView& to, const Pointer& from) {
   }
 }
 
-bool ProgramBuilder::add(TensorOp op, ElementType computed, const TensorView& to, std::span<const Given> operands) {
+bool ProgramBuilder::add(TensorOp op, ElementType computed, const TensorView& to, std::span<const Operand> operands) {
   // Three for the operands, the operation, a conversion and the store.
   constexpr std::uint32_t kMost = 7;
   const ElementType type = result_of(op, computed);
@@ -114,21 +114,20 @@ bool ProgramBuilder::add(TensorOp op, ElementType computed, const TensorView& to
   const NumberClass number = number_of(computed);
   tensors_.take_shape(to.shape());
   const unsigned target = tensor(to);
-  std::array<Operand, 3> at{};
+  std::array<Location, 3> at{};
   for (std::size_t i = 0; i < operands.size(); ++i) {
-    const Given& given = operands[i];
-    if (given.tensor != nullptr)
-      at[i] = {OperandKind::tensor, given.tensor == &to ? target : tensor(*given.tensor)};
+    if (const TensorView* const view = operands[i].tensor())
+      at[i] = {OperandKind::tensor, view == &to ? target : tensor(*view)};
     else
-      at[i] = {OperandKind::constant, constant(bits_of(given.type, given.real, given.integer, number))};
+      at[i] = {OperandKind::constant, constant(operands[i].number(), number)};
   }
   if (operands.size() == 3 && at[2].kind == OperandKind::tensor) {
-    const NumberClass third = number_of(operands[2].tensor->type());
+    const NumberClass third = number_of(operands[2].tensor()->type());
     emit(Instruction(Step::load, third, widest(third), OperandKind::tensor, at[2].index));
     at[2] = {OperandKind::temporary, keep(third)};
     kept_ = 0;
   }
-  const auto is_accumulated = [&](const Operand& operand) {
+  const auto is_accumulated = [&](const Location& operand) {
     return operand.kind == OperandKind::tensor && accumulated_ && operand.index == *accumulated_;
   };
   const bool swapped = operands.size() > 1 && is_accumulated(at[1]) && !is_accumulated(at[0]);
@@ -149,7 +148,7 @@ bool ProgramBuilder::add(TensorOp op, ElementType computed, const TensorView& to
   return true;
 }
 
-bool ProgramBuilder::add(const FormulaCode& formula, const TensorView& to, std::span<const Given> operands) {
+bool ProgramBuilder::add(const FormulaCode& formula, const TensorView& to, std::span<const Operand> operands) {
   if (instructions_ == 0) wide_ = formula.wide;
   if (instructions_ + formula.code.size() > device::kMaxInstructions || constants_ + formula.constants.size() > device::kMaxConstants ||
       tensors_.size() + operands.size() + 1 > device::kMaxTensors)
@@ -158,13 +157,11 @@ bool ProgramBuilder::add(const FormulaCode& formula, const TensorView& to, std::
   std::array<unsigned, FormulaCode::kMostOperands + 1> tensors{};
   const unsigned target = tensors[operands.size()] = tensor(to);
   for (std::size_t i = 0; i < operands.size(); ++i)
-    if (operands[i].tensor != nullptr) tensors[i] = operands[i].tensor == &to ? target : tensor(*operands[i].tensor);
+    if (const TensorView* const view = operands[i].tensor()) tensors[i] = view == &to ? target : tensor(*view);
   std::array<unsigned, device::kMaxConstants> constants;
   for (std::size_t i = 0; i < formula.constants.size(); ++i) {
     const FormulaCode::Constant& one = formula.constants[i];
-    constants[i] =
-        constant(one.operand ? bits_of(operands[*one.operand].type, operands[*one.operand].real, operands[*one.operand].integer, one.number)
-                             : one.bits);
+    constants[i] = constant(one.operand ? bits_of(operands[*one.operand].number(), one.number) : one.bits);
   }
   std::span<const std::uint32_t> code = formula.code;
   if (formula.begins_with_elements && accumulated_ == tensors[Instruction(code.front()).operand()]) code = code.subspan(1);
@@ -275,11 +272,10 @@ unsigned ProgramBuilder::tensor(const TensorView& view) {
   return *place;
 }
 
-std::uint64_t ProgramBuilder::bits_of(ElementType type, double real, std::int64_t integer, NumberClass number) {
-  const bool floating = type == ElementType::f32;
-  if (number == NumberClass::f32) return std::bit_cast<std::uint32_t>(floating ? static_cast<float>(real) : static_cast<float>(integer));
-  if (number == NumberClass::f64) return std::bit_cast<std::uint64_t>(floating ? real : static_cast<double>(integer));
-  return static_cast<std::uint64_t>(floating ? std::int64_t{device::truncated<dwell::i64>(real)} : integer);
+std::uint64_t ProgramBuilder::bits_of(const Number& value, NumberClass number) {
+  if (number == NumberClass::f32) return std::bit_cast<std::uint32_t>(value.as_float());
+  if (number == NumberClass::f64) return std::bit_cast<std::uint64_t>(value.real());
+  return static_cast<std::uint64_t>(value.is_real() ? std::int64_t{device::truncated<dwell::i64>(value.real())} : value.integer());
 }
 
 unsigned ProgramBuilder::constant(std::uint64_t bits) {
@@ -309,11 +305,11 @@ bool ProgramBuilder::is_accumulated(const Expressed& node) {
 }
 
 // The node as an operand of an instruction that computes with numbers of a class, when it need not be computed first.
-std::optional<ProgramBuilder::Operand> ProgramBuilder::operand_of(const Expressed& node, NumberClass number) {
-  if (node.kind == Kind::number) return Operand{OperandKind::constant, constant(node, number)};
-  if (const auto& kept = nodes_.at(&node).kept_in) return Operand{OperandKind::temporary, *kept};
-  if (node.kind == Kind::tensor) return Operand{OperandKind::tensor, tensor(node.view)};
-  if (reads_tensor(node) && node.type == widest(number)) return Operand{OperandKind::tensor, tensor(node.operand[0]->view)};
+std::optional<ProgramBuilder::Location> ProgramBuilder::location_of(const Expressed& node, NumberClass number) {
+  if (node.kind == Kind::number) return Location{OperandKind::constant, constant(node.number, number)};
+  if (const auto& kept = nodes_.at(&node).kept_in) return Location{OperandKind::temporary, *kept};
+  if (node.kind == Kind::tensor) return Location{OperandKind::tensor, tensor(node.view)};
+  if (reads_tensor(node) && node.type == widest(number)) return Location{OperandKind::tensor, tensor(node.operand[0]->view)};
   return std::nullopt;
 }
 
@@ -332,12 +328,12 @@ void ProgramBuilder::compute(const Expressed& node) {
     case Kind::tensor:
       if (!is_accumulated(node)) emit(Instruction(Step::load, number, widest(number), OperandKind::tensor, tensor(node.view)));
       break;
-    case Kind::number: emit(Instruction(Step::load, number, widest(number), OperandKind::constant, constant(node, number))); break;
+    case Kind::number: emit(Instruction(Step::load, number, widest(number), OperandKind::constant, constant(node.number, number))); break;
     case Kind::index: emit(Instruction(Step::index, number, widest(number))); break;
     case Kind::cast: compute_cast(node, number); break;
     case Kind::operation: compute_operation(node); break;
   }
-  if (at.uses > 1 && !operand_of(node, number)) at.kept_in = keep(number);
+  if (at.uses > 1 && !location_of(node, number)) at.kept_in = keep(number);
   used(node);
 }
 
@@ -351,7 +347,7 @@ void ProgramBuilder::compute_cast(const Expressed& node, NumberClass number) {
       break;
     case Kind::number: {
       const NumberClass read = truncates ? NumberClass::f64 : number;
-      emit(Instruction(Step::load, read, node.type, OperandKind::constant, constant(from, read)));
+      emit(Instruction(Step::load, read, node.type, OperandKind::constant, constant(from.number, read)));
       break;
     }
     case Kind::index: emit(Instruction(Step::index, number, node.type)); break;
@@ -363,18 +359,18 @@ void ProgramBuilder::compute_operation(const Expressed& node) {
   const NumberClass number = number_of(node.computed);
   const ElementType result = rounding_of(node.type, node.computed);
   // The third is a temporary or a number.
-  std::optional<Operand> third;
+  std::optional<Location> third;
   bool third_is_own = false;  // in a temporary that nobody else uses
   if (const Expressed* const c = node.operand[2].get()) {
-    third = operand_of(*c, number);
+    third = location_of(*c, number);
     if (third && third->kind == OperandKind::tensor) third.reset();
     if (!third) {
       compute(*c);
       if (const auto& kept = nodes_.at(c).kept_in; kept && nodes_.at(c).uses != 0) {
-        third = Operand{OperandKind::temporary, *kept};
+        third = Location{OperandKind::temporary, *kept};
         ++nodes_.at(c).uses;  // as long as it is needed here
       } else {
-        third = Operand{OperandKind::temporary, keep(number_of(c->type))};
+        third = Location{OperandKind::temporary, keep(number_of(c->type))};
         third_is_own = true;
       }
     }
@@ -387,23 +383,23 @@ void ProgramBuilder::compute_operation(const Expressed& node) {
     return;
   }
   const Expressed& b = *node.operand[1];
-  std::optional<Operand> second;
+  std::optional<Location> second;
   bool swapped = false;
   bool second_is_own = false;
   const Expressed* second_node = nullptr;
-  const auto simple = [&](const Expressed& it) { return operand_of(it, number).has_value(); };
+  const auto simple = [&](const Expressed& it) { return location_of(it, number).has_value(); };
   if (simple(a) && is_accumulated(b)) {
     compute(b);
-    second = operand_of(a, number);
+    second = location_of(a, number);
     second_node = &a;
     swapped = true;
   } else if (simple(b) || (&a == &b && !simple(a))) {
     compute_as(a, number);
-    second = operand_of(b, number);
+    second = location_of(b, number);
     second_node = &b;
   } else if (simple(a)) {
     compute_as(b, number);
-    second = operand_of(a, number);
+    second = location_of(a, number);
     second_node = &a;
     swapped = true;
   } else {
@@ -413,16 +409,16 @@ void ProgramBuilder::compute_operation(const Expressed& node) {
     const Expressed& other = a_first ? b : a;
     compute(first);
     if (simple(other)) {
-      second = operand_of(other, number);
+      second = location_of(other, number);
       second_node = &other;
       swapped = !a_first;
     } else {
       if (const auto& kept = nodes_.at(&first).kept_in; kept && nodes_.at(&first).uses != 0) {
-        second = Operand{OperandKind::temporary, *kept};
+        second = Location{OperandKind::temporary, *kept};
         second_node = &first;
         ++nodes_.at(&first).uses;  // as long as it is needed here
       } else {
-        second = Operand{OperandKind::temporary, keep(number)};
+        second = Location{OperandKind::temporary, keep(number)};
         second_is_own = true;
       }
       compute(other);
@@ -441,7 +437,7 @@ void ProgramBuilder::compute_operation(const Expressed& node) {
 // A number has no class of its own.
 void ProgramBuilder::compute_as(const Expressed& node, NumberClass number) {
   if (node.kind != Kind::number) return compute(node);
-  emit(Instruction(Step::load, number, widest(number), OperandKind::constant, constant(node, number)));
+  emit(Instruction(Step::load, number, widest(number), OperandKind::constant, constant(node.number, number)));
   used(node);
 }
 

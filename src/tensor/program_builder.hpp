@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include <dwell/operand.hpp>
 #include <dwell/tensor.hpp>
 
 #include "tensor/device/program.hpp"
@@ -17,14 +18,6 @@
 #include "tensor/named_tensors.hpp"
 
 namespace dwell::tensor {
-
-// An operand as it is given: a tensor, or a number of type f32, i64 or bool.
-struct Given {
-  const TensorView* tensor = nullptr;
-  ElementType type = ElementType::f32;
-  double real = 0;           // of an f32
-  std::int64_t integer = 0;  // of another
-};
 
 // A program over tensors of one shape (tensor/device/program.hpp), to which assignments are added one by one. The machine that runs
 // it has one accumulator: an operation has at most one operand that is computed right before it, others are kept in temporaries. What an
@@ -41,10 +34,10 @@ class ProgramBuilder {
 
   // The same for one operation on tensors whose elements are of the type `computed`, and numbers, when that takes nothing but an
   // instruction. False too when it takes more.
-  bool add(TensorOp op, ElementType computed, const TensorView& to, std::span<const Given> operands);
+  bool add(TensorOp op, ElementType computed, const TensorView& to, std::span<const Operand> operands);
 
   // The same for what has become of a formula. A program whose numbers are as wide (`is_wide`), or an empty one.
-  bool add(const FormulaCode& formula, const TensorView& to, std::span<const Given> operands);
+  bool add(const FormulaCode& formula, const TensorView& to, std::span<const Operand> operands);
 
   // The tensors that are named so far, and which of them are written.
   const NamedTensors& tensors() const { return tensors_; }
@@ -58,8 +51,8 @@ class ProgramBuilder {
   std::span<const std::uint64_t> constants() const { return std::span(constant_).first(constants_); }
   // Whether some number takes 64 bits.
   bool is_wide() const { return wide_; }
-  // How a number that is given is read as one of a class.
-  static std::uint64_t bits_of(ElementType type, double real, std::int64_t integer, device::NumberClass number);
+  // The bits of a constant of a class.
+  static std::uint64_t bits_of(const Number& value, device::NumberClass number);
 
   // Whether no instruction is left.
   bool empty() const { return instructions_ == 0; }
@@ -77,7 +70,8 @@ class ProgramBuilder {
     unsigned uses = 0;                // that are still to come
     std::optional<unsigned> kept_in;  // a temporary
   };
-  struct Operand {
+  // Where an instruction finds an operand.
+  struct Location {
     device::OperandKind kind;
     unsigned index;
   };
@@ -88,13 +82,11 @@ class ProgramBuilder {
   void emit(device::Instruction instruction);
   unsigned tensor(const TensorView& view);
   unsigned constant(std::uint64_t bits);
-  unsigned constant(const Expressed& node, device::NumberClass number) {
-    return constant(bits_of(node.type, node.real, node.integer, number));
-  }
+  unsigned constant(const Number& value, device::NumberClass number) { return constant(bits_of(value, number)); }
   unsigned keep(device::NumberClass number);
   void drop(unsigned temporary) { kept_ &= ~(1U << temporary); }
   void used(const Expressed& node);
-  std::optional<Operand> operand_of(const Expressed& node, device::NumberClass number);
+  std::optional<Location> location_of(const Expressed& node, device::NumberClass number);
   bool is_accumulated(const Expressed& node);
   void compute(const Expressed& node);
   void compute_as(const Expressed& node, device::NumberClass number);

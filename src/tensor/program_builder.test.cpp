@@ -12,7 +12,7 @@ namespace {
 // The flags of the program x = op(x, ...).
 std::uint32_t flags_of(TensorOp op, const TensorView& x, std::size_t operands) {
   ProgramBuilder builder(x.shape());
-  const std::vector<Given> given(operands, Given{.tensor = &x});
+  const std::vector<Operand> given(operands, x);
   EXPECT_TRUE(builder.add(op, x.type(), x, given));
   std::vector<std::uint32_t> words;
   builder.write_to(words);
@@ -35,8 +35,8 @@ TEST(ProgramBuilderTest, WhatIsChangedInPlaceIsStoredOnce) {
   const TensorView x(0x1000, ElementType::f32, {100});
   const TensorView y(0x2000, ElementType::f32, {100});
   ProgramBuilder builder(x.shape());
-  const std::array<Given, 2> by_another{Given{.tensor = &x}, Given{.tensor = &y}};
-  const std::array<Given, 2> by_itself{Given{.tensor = &x}, Given{.tensor = &x}};
+  const std::array<Operand, 2> by_another{x, y};
+  const std::array<Operand, 2> by_itself{x, x};
   EXPECT_TRUE(builder.add(TensorOp::add, ElementType::f32, x, by_another));
   EXPECT_EQ(builder.instructions(), 3U) << "load, add, store";
   EXPECT_TRUE(builder.add(TensorOp::relu, ElementType::f32, x, std::span(by_another).first(1)));

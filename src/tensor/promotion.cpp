@@ -3,8 +3,6 @@
 #include <array>
 #include <string>
 
-#include <dwell/device/bfloat16.hpp>
-#include <dwell/device/half.hpp>
 #include <dwell/error.hpp>
 
 namespace dwell::tensor {
@@ -85,11 +83,6 @@ void require_convertible(std::string_view what, ElementType from, ElementType to
 
 int operands_of(TensorOp op) { return description(op).operands; }
 std::string_view name_of(TensorOp op) { return description(op).name; }
-
-double rounded(double number, ElementType type) {
-  const auto value = static_cast<float>(number);
-  return type == ElementType::f16 ? static_cast<float>(half(value)) : static_cast<float>(bfloat16(value));
-}
 
 ElementType promoted(ElementType a, ElementType b) {
   if (a == b) return a;

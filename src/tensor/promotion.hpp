@@ -58,8 +58,6 @@ constexpr bool rounds_numbers(TensorOp op) {
   }
 }
 constexpr bool is_short(ElementType type) { return type == ElementType::f16 || type == ElementType::bf16; }
-// The nearest number that a type of 16 bits has.
-double rounded(double number, ElementType type);
 
 // Whether each integer up to this one is a float, so that programs of narrow numbers may have it.
 constexpr bool is_exact_float(std::int64_t integer) { return integer >= -(1 << 24) && integer <= 1 << 24; }

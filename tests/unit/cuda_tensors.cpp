@@ -45,7 +45,7 @@ struct Applied {
   TensorOp op;
   ElementType computed;
   TensorView to;
-  std::vector<tensor::Given> operands;
+  std::vector<Operand> operands;
 };
 
 Unit unit_of_program(const std::vector<Applied>& operations) {
@@ -74,27 +74,25 @@ TEST_F(CudaTensorTest, CompiledProgramsStayWithinTheirResources) {
   const TensorView square(0x70000, ElementType::f32, {64, 64});
   const TensorView turned = TensorView(0x80000, ElementType::f32, {64, 64}).transpose(0, 1);
   const TensorView truth = tensor(0x90000, ElementType::boolean);
-  const tensor::Given two{nullptr, ElementType::f32, 2, 0};
+  const Operand two = 2.0;
   const struct {
     const char* what;
     std::uint32_t most_stack;  // bytes, of what is out of line for a part of a block
     std::vector<Applied> operations;
   } cases[] = {
-      {"a sum", 96, {{TensorOp::add, ElementType::f32, z, {{&x}, {&y}}}}},
+      {"a sum", 96, {{TensorOp::add, ElementType::f32, z, {x, y}}}},
       {"a chain",
        208,
-       {{TensorOp::mul, ElementType::f32, z, {{&x}, two}},
-        {TensorOp::add, ElementType::f32, z, {{&z}, {&y}}},
-        {TensorOp::relu, ElementType::f32, z, {{&z}}},
-        {TensorOp::sigmoid, ElementType::f32, z, {{&z}}},
-        {TensorOp::div, ElementType::f32, z, {{&x}, {&z}}}}},
-      {"halves",
-       96,
-       {{TensorOp::mul, ElementType::f16, half, {{&half}, two}}, {TensorOp::add, ElementType::f16, half, {{&half}, {&half}}}}},
-      {"doubles", 64, {{TensorOp::mul, ElementType::f64, real, {{&real}, two}}}},
-      {"integers", 64, {{TensorOp::mul, ElementType::i32, whole, {{&whole}, {&whole}}}}},
-      {"conditions", 96, {{TensorOp::where, ElementType::f32, z, {{&x}, {&y}, {&truth}}}}},
-      {"strides", 96, {{TensorOp::add, ElementType::f32, square, {{&square}, {&turned}}}}},
+       {{TensorOp::mul, ElementType::f32, z, {x, two}},
+        {TensorOp::add, ElementType::f32, z, {z, y}},
+        {TensorOp::relu, ElementType::f32, z, {z}},
+        {TensorOp::sigmoid, ElementType::f32, z, {z}},
+        {TensorOp::div, ElementType::f32, z, {x, z}}}},
+      {"halves", 96, {{TensorOp::mul, ElementType::f16, half, {half, two}}, {TensorOp::add, ElementType::f16, half, {half, half}}}},
+      {"doubles", 64, {{TensorOp::mul, ElementType::f64, real, {real, two}}}},
+      {"integers", 64, {{TensorOp::mul, ElementType::i32, whole, {whole, whole}}}},
+      {"conditions", 96, {{TensorOp::where, ElementType::f32, z, {x, y, truth}}}},
+      {"strides", 96, {{TensorOp::add, ElementType::f32, square, {square, turned}}}},
   };
   for (const auto& at : cases) {
     const Object object = compiler().compile(unit_of_program(at.operations));

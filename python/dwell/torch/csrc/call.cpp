@@ -24,48 +24,42 @@ namespace dwell::pytorch {
 
 namespace {
 
-Number number_of(const at::Tensor& wrapped) {
+std::optional<Number> number_of(const at::Tensor& wrapped) {
   switch (wrapped.scalar_type()) {
     case at::kDouble: return Number(*static_cast<const double*>(wrapped.const_data_ptr()));
     case at::kLong: return Number(*static_cast<const std::int64_t*>(wrapped.const_data_ptr()));
     case at::kBool: return Number(*static_cast<const bool*>(wrapped.const_data_ptr()));
-    default: return Number(wrapped.item());
+    default: return number_from(wrapped.item());
   }
 }
 
-template <class Wanted>
-Wanted as(const Number& number) {
-  if (number.kind == Number::Kind::real) return number.real;
-  if (number.kind == Number::Kind::truth) return number.integer != 0;
-  return number.integer;
+at::Scalar scalar_of(const Number& number) {
+  if (number.is_real()) return number.real();
+  if (number.type() == ElementType::boolean) return number.integer() != 0;
+  return number.integer();
 }
 
+// Whether T holds the number, up to rounding.
 template <class T>
-bool has(const Number& number) {
+bool is_in_range(const Number& number) {
   using Limits = std::numeric_limits<T>;
   if constexpr (std::is_integral_v<T>) {
-    if (number.kind != Number::Kind::real) return number.integer >= Limits::min() && number.integer <= Limits::max();
+    if (!number.is_real()) return number.integer() >= Limits::min() && number.integer() <= Limits::max();
     constexpr double kBeyond = 2 * static_cast<double>(Limits::max() / 2 + 1);
-    return number.real >= static_cast<double>(Limits::min()) && number.real <= static_cast<double>(Limits::max()) && number.real < kBeyond;
+    const double value = number.real();
+    return value >= static_cast<double>(Limits::min()) && value <= static_cast<double>(Limits::max()) && value < kBeyond;
   } else {
-    const double value = number.kind == Number::Kind::real ? number.real : static_cast<double>(number.integer);
+    const double value = number.real();
     return !(std::abs(value) > static_cast<double>(static_cast<float>(Limits::max()))) || std::isinf(value);
   }
 }
 bool is_short(at::ScalarType type) { return type == at::kHalf || type == at::kBFloat16; }
-// The nearest number that a type of 16 bits has.
-Number rounded(const Number& number, at::ScalarType type) {
-  const float value = number.kind == Number::Kind::real ? static_cast<float>(number.real) : static_cast<float>(number.integer);
-  Number near;
-  near.real = type == at::kHalf ? static_cast<float>(at::Half(value)) : static_cast<float>(at::BFloat16(value));
-  return near;
-}
 
 // Whether a number leaves the type of tensors of that type as it is.
-bool keeps(at::ScalarType type, const Number& number) {
-  if (number.kind == Number::Kind::other) return false;
+bool keeps(at::ScalarType type, const std::optional<Number>& number) {
+  if (!number) return false;
   if (at::isFloatingType(type)) return true;
-  return type != at::kBool ? number.kind != Number::Kind::real : number.kind == Number::Kind::truth;
+  return type != at::kBool ? !number->is_real() : number->type() == ElementType::boolean;
 }
 
 // As a kernel of PyTorch's would allocate it for inputs of any strides: the first ones decide. `foremost`: the input that comes first
@@ -125,33 +119,26 @@ bool is_apart(const at::Tensor& tensor) {
 
 }  // namespace
 
-bool has(at::ScalarType type, const Number& number) {
-  if (number.kind == Number::Kind::other) return false;
+bool has(at::ScalarType type, const std::optional<Number>& number) {
+  if (!number) return false;
   switch (type) {
-    case at::kByte: return has<std::uint8_t>(number);
-    case at::kChar: return has<std::int8_t>(number);
-    case at::kShort: return has<std::int16_t>(number);
-    case at::kInt: return has<std::int32_t>(number);
-    case at::kLong: return has<std::int64_t>(number);
-    case at::kHalf: return has<at::Half>(number);
-    case at::kBFloat16: return has<at::BFloat16>(number);
-    case at::kFloat: return has<float>(number);
+    case at::kByte: return is_in_range<std::uint8_t>(*number);
+    case at::kChar: return is_in_range<std::int8_t>(*number);
+    case at::kShort: return is_in_range<std::int16_t>(*number);
+    case at::kInt: return is_in_range<std::int32_t>(*number);
+    case at::kLong: return is_in_range<std::int64_t>(*number);
+    case at::kHalf: return is_in_range<at::Half>(*number);
+    case at::kBFloat16: return is_in_range<at::BFloat16>(*number);
+    case at::kFloat: return is_in_range<float>(*number);
     default: return true;
   }
 }
 
-Number::Number(const at::Scalar& given) {
-  if (given.isFloatingPoint()) {
-    real = given.toDouble();
-  } else if (given.isBoolean()) {
-    kind = Kind::truth;
-    integer = given.toBool() ? 1 : 0;
-  } else if (given.type() == at::kLong && !given.isSymbolic()) {  // not of 64 bits without a sign
-    kind = Kind::integer;
-    integer = given.toLong();
-  } else {
-    kind = Kind::other;
-  }
+std::optional<Number> number_from(const at::Scalar& given) {
+  if (given.isFloatingPoint()) return Number(given.toDouble());
+  if (given.isBoolean()) return Number(given.toBool());
+  if (given.type() == at::kLong && !given.isSymbolic()) return Number(given.toLong());
+  return std::nullopt;
 }
 
 Input::Input(const at::Tensor& given) {
@@ -220,9 +207,9 @@ std::optional<at::ScalarType> Call::common_type(const at::Tensor& first) const {
     for (std::size_t i = 0; i < count_; ++i) {
       if (is_condition(i)) continue;
       const Input& input = inputs_[i];
-      if (input.number.kind == Number::Kind::other) return left(Why::type);
+      if (input.tensor == nullptr && !input.number) return left(Why::type);
       state = input.tensor != nullptr ? at::native::update_result_type_state(*input.tensor, state)
-                                      : at::native::update_result_type_state(as<at::Scalar>(input.number), state);
+                                      : at::native::update_result_type_state(scalar_of(*input.number), state);
     }
     type = at::native::result_type(state);
     if (is_short(type) && rounds_inputs_late(type)) return left(Why::type);
@@ -409,12 +396,12 @@ void Call::collect(const at::Tensor& out, at::ScalarType computed, bool made) co
     std::optional<TensorView> to;
     view(out, to);
     std::array<std::optional<TensorView>, kMost> views;
-    std::array<Operand, kMost> operands{0.0, 0.0, 0.0, 0.0, 0.0};
+    std::array<Operand, kMost> operands;
     const bool rounds = rounds_numbers(computed, out.device());
     for (std::size_t i = 0; i < count_; ++i) {
       const at::Tensor* const tensor = inputs_[i].tensor;
       if (tensor == nullptr)
-        operands[i] = as<Operand>(rounds ? rounded(inputs_[i].number, computed) : inputs_[i].number);
+        operands[i] = rounds ? rounded(*inputs_[i].number, *element_type_of(computed)) : *inputs_[i].number;
       else
         operands[i] = tensor->is_same(out) ? *to : view(*tensor, views[i]);
     }

@@ -10,29 +10,22 @@
 #include <span>
 
 #include <dwell/expression.hpp>
+#include <dwell/operand.hpp>
 
 namespace dwell::pytorch {
 
-// A number that an operation was given: an at::Scalar without what takes a destructor.
-struct Number {
-  enum class Kind : std::uint8_t { real, integer, truth, other };
+// A number of PyTorch's. Nothing for one that dwell does not compute with: complex, symbolic, or of 64 bits without a sign.
+std::optional<Number> number_from(const at::Scalar& given);
 
-  Number() = default;
-  explicit Number(const at::Scalar& given);
-
-  Kind kind = Kind::real;  // other: of no kind that dwell computes with
-  double real = 0;
-  std::int64_t integer = 0;
-};
-
-// What an operation has: a tensor, or a number, as which PyTorch's wrapped numbers count.
+// An operand as PyTorch passes it: a tensor or a number. A wrapped number of PyTorch's is a number. dwell::Operand of it is made when the
+// batch gets the operation.
 struct Input {
   Input() = default;
-  Input(const at::Tensor& given);                    // NOLINT(google-explicit-constructor)
-  Input(const at::Scalar& given) : number(given) {}  // NOLINT(google-explicit-constructor)
+  Input(const at::Tensor& given);                                 // NOLINT(google-explicit-constructor)
+  Input(const at::Scalar& given) : number(number_from(given)) {}  // NOLINT(google-explicit-constructor)
 
   const at::Tensor* tensor = nullptr;  // null: a number
-  Number number;
+  std::optional<Number> number;        // as number_from
 };
 
 // The common types for which an operation is taken. PyTorch's own errors come from PyTorch, so this leaves out what it refuses.
@@ -110,7 +103,7 @@ class Call {
 };
 
 // Whether a type has the number, up to rounding: what PyTorch refuses, or wraps around in ways of the kernel's, is left to it.
-bool has(at::ScalarType type, const Number& number);
+bool has(at::ScalarType type, const std::optional<Number>& number);
 // Memory for a result on a device, of elements behind each other.
 at::Tensor empty_on(const at::Tensor& beside, at::IntArrayRef sizes, at::ScalarType type);
 // Whether operations on this tensor are taken.

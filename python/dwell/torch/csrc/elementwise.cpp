@@ -50,15 +50,17 @@ struct Formed {
 };
 
 bool is_whole(const Input& x) {
-  return x.tensor != nullptr ? at::isIntegralType(x.tensor->scalar_type(), true) : x.number.kind != Number::Kind::real;
+  return x.tensor != nullptr ? at::isIntegralType(x.tensor->scalar_type(), true) : !x.number || !x.number->is_real();
 }
 bool is_short_float(const Input& x) { return x.tensor != nullptr && at::isReducedFloatingType(x.tensor->scalar_type()); }
-bool is_truth(const Input& x) { return x.tensor != nullptr ? x.tensor->scalar_type() == at::kBool : x.number.kind == Number::Kind::truth; }
+bool is_bool(const Input& x) {
+  return x.tensor != nullptr ? x.tensor->scalar_type() == at::kBool : x.number && x.number->type() == ElementType::boolean;
+}
 
 // Whether a factor of b is one that PyTorch takes and that does not change the common type of a and b.
 bool is_factor(const Input& a, const Input& b, const Scalar& alpha) {
   if (alpha.isFloatingPoint()) return !is_whole(a) || !is_whole(b);
-  return alpha.isIntegral(false) && (alpha.equal(1) || !(is_truth(a) && is_truth(b)));
+  return alpha.isIntegral(false) && (alpha.equal(1) || !(is_bool(a) && is_bool(b)));
 }
 Expression add_scaled(Numbers x) { return x[0] + x[1] * x[2]; }
 Expression sub_scaled(Numbers x) { return x[0] - x[1] * x[2]; }
@@ -78,7 +80,7 @@ struct Add {
 struct Sub {
   template <class Other>
   static Call of(const Tensor& a, const Other& b, const Scalar& alpha) {
-    if (is_truth(a) || is_truth(b) || !is_factor(a, b, alpha)) return left(Why::type);
+    if (is_bool(a) || is_bool(b) || !is_factor(a, b, alpha)) return left(Why::type);
     if (alpha.equal(1)) return Call(TensorOp::sub, Types::numbers, Gives::converted, a, b);
     return scaled(sub_scaled, a, b, alpha);
   }
@@ -86,7 +88,7 @@ struct Sub {
 struct Rsub {
   template <class Other>
   static Call of(const Tensor& a, const Other& b, const Scalar& alpha) {
-    if (is_truth(a) || is_truth(b) || !is_factor(a, b, alpha)) return left(Why::type);
+    if (is_bool(a) || is_bool(b) || !is_factor(a, b, alpha)) return left(Why::type);
     if (alpha.equal(1)) return Call(TensorOp::sub, Types::numbers, Gives::converted, b, a);
     return scaled(sub_from_scaled, a, b, alpha);
   }
@@ -98,7 +100,8 @@ struct Divided {
   template <class A, class B>
   static Call of(const A& a, const B& b) {
     const Input divisor(b);
-    if (is_whole(Input(a)) && is_whole(divisor) && (divisor.tensor != nullptr || divisor.number.integer == 0)) return left(Why::elements);
+    if (is_whole(Input(a)) && is_whole(divisor) && (divisor.tensor != nullptr || !divisor.number || divisor.number->integer() == 0))
+      return left(Why::elements);
     return Call(kOp, Types::numbers, Gives::common, a, b);
   }
 };
@@ -128,14 +131,12 @@ struct Pow {
   static Call of(const A& base, const B& exponent) {
     const Input x(base);
     const Input power(exponent);
-    if (power.tensor == nullptr) {
-      const Number& number = power.number;
+    if (power.tensor == nullptr && power.number) {
+      const Number& number = *power.number;
       // PyTorch raises an error.
-      if (number.kind == Number::Kind::integer && number.integer < 0 && is_whole(x)) return {};
-      if (x.tensor != nullptr && number.kind != Number::Kind::other && at::isFloatingType(x.tensor->scalar_type())) {
-        const double value = number.kind == Number::Kind::real ? number.real : static_cast<double>(number.integer);
-        if (std::optional<Call> call = by_number(x, value)) return *call;
-      }
+      if (number.integer() < 0 && is_whole(x)) return {};
+      if (x.tensor != nullptr && at::isFloatingType(x.tensor->scalar_type()))
+        if (std::optional<Call> call = by_number(x, number.real())) return *call;
     }
     return Call(TensorOp::pow, Types::numbers, Gives::common, x, power);
   }
@@ -241,7 +242,7 @@ struct Gelu {
   }
 };
 // Whether tensors of that type have these numbers.
-bool have(const Tensor& x, const auto&... numbers) { return (has(x.scalar_type(), Number(numbers)) && ...); }
+bool have(const Tensor& x, const auto&... numbers) { return (has(x.scalar_type(), number_from(numbers)) && ...); }
 // elu: x, factor below 0, factor of the whole, factor of the exponent.
 struct Elu {
   static Call of(const Tensor& x, const Scalar& alpha, const Scalar& scale, const Scalar& input_scale) {

@@ -44,7 +44,7 @@ class Product {
   Product(at::IntArrayRef sizes, const Tensor& bias, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha,
           Collect collect)
       : Product(sizes, a, b, at::is_expandable_to(bias.sizes(), sizes) ? collect : nullptr) {
-    if (!has(a.scalar_type(), Number(beta)) || !has(a.scalar_type(), Number(alpha))) {
+    if (!has(a.scalar_type(), number_from(beta)) || !has(a.scalar_type(), number_from(alpha))) {
       collect_ = nullptr;
       return;
     }

@@ -107,7 +107,7 @@ struct Spread {
     if (!is_float(x)) return left(Why::type);
     if (!is_small(x)) return {};
     const std::optional<Axes> axes = axes_of(x, named(dims));
-    if (!axes || (correction && !has(at::kDouble, Number(*correction)))) return {};
+    if (!axes || (correction && !has(at::kDouble, number_from(*correction)))) return {};
     const double less = correction ? correction->toDouble() : 1;
     // PyTorch warns of too few elements.
     double count = 1;
@@ -124,7 +124,7 @@ struct LogSumExp {
 struct VectorNorm {
   static FromOne of(const Tensor& x, const Scalar& ord, const at::OptionalIntArrayRef& dims, bool keep,
                     std::optional<at::ScalarType> type) {
-    if (!is_float(x) || (type && *type != x.scalar_type()) || !has(x.scalar_type(), Number(ord))) return left(Why::type);
+    if (!is_float(x) || (type && *type != x.scalar_type()) || !has(x.scalar_type(), number_from(ord))) return left(Why::type);
     if (std::isnan(ord.toDouble())) return {};
     return reduce(Reduction::norm, x, named(dims), keep, {}, norms_of_one(x, named(dims)) && ord.toDouble() != 0 ? 1 : ord.toDouble());
   }
