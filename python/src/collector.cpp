@@ -269,7 +269,7 @@ void Collector::collect_all() {
 Ticket Collector::submit() {
   Ticket ticket = batch_->flush();
   collected_ = 0;
-  recent_.push_back(ticket);
+  recent_.add(ticket);
   trash_.insert(trash_.end(), std::make_move_iterator(retired_.begin()), std::make_move_iterator(retired_.end()));
   retired_.clear();
   retired_bytes_ = 0;
@@ -278,22 +278,17 @@ Ticket Collector::submit() {
 
 void Collector::submit_when_many() {
   if (collected_ < kMostCollected && retired_bytes_ < kMostRetiredBytes) return;
-  earlier_.push_back(submit());
-  // The memory goes when they have run. What became of them is for the next flush to say.
-  if (earlier_.size() > kMostUnderWay) static_cast<void>(earlier_[earlier_.size() - kMostUnderWay - 1].status());
-  while (!earlier_.empty() && earlier_.front().done() && earlier_.front().status() == 0) earlier_.pop_front();
+  unasked_.add(submit());
+  unasked_.wait_until(kMostUnderWay);  // the memory goes when they have run
+  unasked_.drop_done();
 }
 
-// The batch has what comes behind a failed task cancelled, as long as it knows of that. What uses its memory again has nothing to do with
-// it: once all have run, a flush forgets them.
+// The batch cancels operations behind a failed task, as long as it knows that task. An operation that only uses its memory again must not
+// be cancelled: once all tasks have run, a flush forgets the failed ones.
 void Collector::forget_failures() {
-  bool failed = false;
-  while (!recent_.empty() && recent_.front().done()) {
-    failed = failed || recent_.front().status() != 0;
-    recent_.pop_front();
-  }
-  if (!failed) return;
-  earlier_.push_back(submit());
+  recent_.drop_done();
+  if (!recent_.failed()) return;
+  unasked_.add(submit());
   runtime_->get().wait_all();
   static_cast<void>(batch_->flush());
   recent_.clear();
@@ -304,14 +299,14 @@ Receipt Collector::flush(bool all) {
   const Unlocked unlocked;
   if (all) collect_all();
   Receipt receipt{submit()};
-  for (const Ticket& ticket : std::exchange(earlier_, {})) ticket.wait();
+  unasked_.wait();
   return receipt;
 }
 
 void Collector::submit_collected() {
   const Session session(*this);
   const Unlocked unlocked;
-  earlier_.push_back(submit());
+  unasked_.add(submit());
 }
 
 Collector::Rows Collector::rows_of(const Tensor& tensor) {
@@ -329,7 +324,7 @@ Collector::Rows Collector::rows_of(const Tensor& tensor) {
     batch_->assign(rows.view, leaf->expression);
   }
   rows.receipt.ticket = submit();
-  for (const Ticket& ticket : std::exchange(earlier_, {})) ticket.wait();
+  unasked_.wait();
   return rows;
 }
 
@@ -354,7 +349,7 @@ void Collector::renew() {
   retired_.clear();
   retired_bytes_ = 0;
   collected_ = 0;
-  earlier_.clear();
+  unasked_.clear();
   recent_.clear();
 }
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -11,6 +10,8 @@
 #include <unordered_map>
 #include <utility>
 #include <vector>
+
+#include <dwell/detail/submissions.hpp>
 
 #include "guard.hpp"
 #include "lazy_value.hpp"
@@ -115,9 +116,10 @@ class Collector : public std::enable_shared_from_this<Collector> {
   std::optional<dwell::Batch> batch_;
   Value* newest_ = nullptr;  // of lazy values
   unsigned foreign_readers_ = 0;
-  unsigned collected_ = 0;      // results, since the last flush
-  std::deque<Ticket> earlier_;  // of flushes that nobody has asked for
-  std::deque<Ticket> recent_;   // of all flushes, until they are complete
+  unsigned collected_ = 0;  // results, since the last flush
+  // The tickets of flushes: of those that nobody asked for, whose failures the next `flush` throws; of all, to find failures.
+  dwell::detail::Submissions unasked_;
+  dwell::detail::Submissions recent_;
 
   // Memory of our own that nothing names any more, by its size: the batch orders those that use it again.
   std::unordered_map<std::size_t, std::vector<Allocated>> pool_;

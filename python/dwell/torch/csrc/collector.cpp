@@ -127,11 +127,11 @@ void Collector::flush_locked(Reason reason, bool wait) {
       pace_.took(BurstPace::Clock::now() - start);
       loop_->batch.forget();  // the next burst comes behind this one
     } else {
-      wait_locked();
+      submitted_.wait();
     }
   }
-  if (wait) wait_locked();
-  forget_done();
+  if (wait) submitted_.wait();
+  submitted_.drop_done();
 }
 
 void Collector::close() {
@@ -148,22 +148,7 @@ void Collector::close() {
 }
 
 void Collector::submit_locked(bool cut_short) {
-  for (const Ticket& ticket : loop_->batch.submit(cut_short)) submitted_.push_back(ticket);
-}
-
-void Collector::end_first() {
-  if (submitted_.front().status() != 0 && !failed_) failed_ = submitted_.front();
-  submitted_.pop_front();
-}
-
-// Bursts follow each other, so hardly anything is done behind what is not.
-void Collector::forget_done() {
-  while (!submitted_.empty() && submitted_.front().done()) end_first();
-}
-
-void Collector::wait_locked() {
-  while (!submitted_.empty()) end_first();
-  if (failed_) std::exchange(failed_, std::nullopt)->wait();
+  for (const Ticket& ticket : loop_->batch.submit(cut_short)) submitted_.add(ticket);
 }
 
 void Collector::count_pending() {
@@ -181,14 +166,14 @@ void Collector::count_pending() {
   } else if (pending_ % most == 0) {
     let_go_of_interpreter();
     submit_locked();
-    forget_done();
+    submitted_.drop_done();
   }
 }
 
 bool Collector::worth_a_burst() {
   // On a CPU a flush waits.
   if (!device_.is_cuda() || !pace_.worth(BurstPace::Clock::now())) return false;
-  forget_done();
+  submitted_.drop_done();
   return submitted_.empty();
 }
 
@@ -208,7 +193,7 @@ void Collector::replay(const Recording& recording) {
   const std::lock_guard lock(mutex_);
   keep_in_order(false);
   submit_locked();
-  submitted_.push_back(recording.launch());
+  submitted_.add(recording.launch());
   storages_.keep(recording.storages());  // a look at one of them flushes
   count_pending();
 }

@@ -14,7 +14,6 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -24,6 +23,7 @@
 #include <vector>
 
 #include <dwell/batch.hpp>
+#include <dwell/detail/submissions.hpp>
 #include <dwell/runtime.hpp>
 
 #include "burst_pace.hpp"
@@ -149,21 +149,15 @@ class Collector {
   // What was collected on another stream, or for the other loop, is flushed there.
   void keep_in_order(bool resident);
   void flush_locked(Reason reason, bool wait);
-  // Returns when all that was submitted is done. Throws for the first that failed.
-  void wait_locked();
   void submit_locked(bool cut_short = false);
-  // Waits for the oldest task.
-  void end_first();
-  void forget_done();
 
   const c10::Device device_;
   std::mutex mutex_;
   Storages storages_;
   Loop bursting_;
   std::optional<Loop> resident_;
-  Loop* loop_ = &bursting_;       // that is in use
-  std::deque<Ticket> submitted_;  // and not known to be done
-  std::optional<Ticket> failed_;  // the first, which nobody has heard of
+  Loop* loop_ = &bursting_;               // that is in use
+  dwell::detail::Submissions submitted_;  // bursts follow each other: hardly anything is done behind what is not
   std::int64_t pending_ = 0;
   std::uint64_t taken_ = 0;
   BurstPace pace_;
