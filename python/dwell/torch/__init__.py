@@ -25,7 +25,7 @@ import torch
 from ._build import BuildError, build
 from ._compile import backend
 from ._dispatch import ByKey, ByMode, Dispatch
-from ._sync_points import watch_captures, watch_sync_points, watch_threads
+from ._sync_points import on_capture, on_thread_start, wrap_sync_points
 
 __all__ = [
     "BuildError",
@@ -52,7 +52,7 @@ _CAPACITY = 1024
 _ANY_SIZE: int = torch.iinfo(torch.int64).max
 _KEY = os.environ.get("DWELL_TORCH_KEY", "")
 _loaded = False
-_forked = False  # off a process in which it was loaded
+_forked = False  # this is a forked child of a process that loaded it
 _dispatch: Dispatch
 _loading = threading.Lock()
 
@@ -64,12 +64,12 @@ def _ops() -> Any:
             if not _loaded:
                 torch.ops.load_library(str(build()))  # type: ignore[no-untyped-call]
                 _dispatch = _opened()
-                watch_sync_points(flush, _apart)
-                watch_threads(_watch)
+                wrap_sync_points(flush, _taking_nothing)
+                on_thread_start(_watch)
                 os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
                 atexit.register(_close, os.getpid())
                 if torch.cuda.is_available():
-                    watch_captures(_suspend, _resume)
+                    on_capture(_suspend, _resume)
                 _loaded = True
     return torch.ops.dwell
 
@@ -88,7 +88,7 @@ def _opened() -> Dispatch:
 
 
 def _before_fork() -> None:
-    """The child has the memory, but nobody who would run what was collected."""
+    """Flushes: the child has the memory of collected operations, but no threads to run them."""
     flush(sync=True)
 
 
@@ -104,7 +104,7 @@ def _refuse_fork(what: str) -> None:
 
 
 def _close(process: int) -> None:
-    if os.getpid() == process:  # the runtimes are not a forked child's
+    if os.getpid() == process:  # a forked child must not close the parent's runtimes
         torch.ops.dwell.close()
 
 
@@ -114,7 +114,7 @@ def _watch() -> None:
 
 
 def _suspend() -> bool:
-    """What a graph captures is PyTorch's own: its memory, and its kernels."""
+    """Takes nothing while a CUDA graph is captured, which must hold PyTorch's own kernels and memory."""
     if _thread.depth == 0:
         return False
     flush()
@@ -128,28 +128,28 @@ def _resume(suspended: bool) -> None:
 
 
 def flush(sync: bool = False) -> None:
-    """Lets all that was collected run, on the streams on which it was collected. `sync`, and on a CPU always: returns when it has."""
+    """Runs all collected operations, on the streams on which they were collected. Waits for them with `sync`, and on a CPU always."""
     if _loaded:
         torch.ops.dwell.flush(sync)
 
 
 @contextlib.contextmanager
-def _apart() -> Iterator[None]:
-    """What was collected has run, and nothing is collected meanwhile."""
+def _taking_nothing() -> Iterator[None]:
+    """Flushes first, and takes no operations inside of the block."""
     flush()
-    before = torch.ops.dwell.set_aside()
+    before = torch.ops.dwell.pause_taking()
     try:
         yield
     finally:
-        torch.ops.dwell.set_back(before)
+        torch.ops.dwell.resume_taking(before)
 
 
-# Those of the newest context, of any thread: elements, operations, whether the loop is resident.
+# Limits of the newest context of any thread: elements, operations, whether the loop is resident.
 _limits = (_SIZE_THRESHOLD, _CAPACITY, False)
 
 
 def _set_limits(elements: int, operations: int, resident: bool = False) -> tuple[int, int, bool]:
-    """Returns those before."""
+    """Returns the limits before."""
     global _limits
     before, _limits = _limits, (elements, operations, resident)
     _ops().set_limits(elements, operations, resident)
@@ -157,11 +157,11 @@ def _set_limits(elements: int, operations: int, resident: bool = False) -> tuple
 
 
 class _Thread(threading.local):
-    """What a thread is in."""
+    """State of a thread."""
 
-    depth = 0  # contexts
-    watches = False  # it is not the one that loaded the extension, so that tensors of others may come here
-    enabled: tuple[int, int, bool] | None = None  # the limits before
+    depth = 0  # contexts that it is in
+    watches = False  # flushes before it reads tensors: it is not the thread that loaded the extension
+    enabled: tuple[int, int, bool] | None = None  # the limits before `enable`
 
 
 _thread = _Thread()
@@ -328,7 +328,7 @@ def _submit(operation: Callable[..., Any], a: torch.Tensor, b: torch.Tensor, out
             operation(a, b, out=out)
     finally:
         if outside:
-            _dispatch.take(False)  # the key stays: whoever looks at the result makes it run
+            _dispatch.take(False)  # the key stays on: reading the result flushes
 
 
 def submit_add(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:

@@ -9,8 +9,8 @@ import torch
 
 
 def backend(graph: torch.fx.GraphModule, inputs: list[Any], **options: Any) -> Callable[..., Any]:
-    """What torch.compile calls with a graph of operations: they run inside `eager`, forward and backward, in one burst a call. Nothing
-    depends on shapes, so that with dynamic ones nothing is compiled anew."""
+    """The backend for torch.compile: runs the operations of a graph inside `eager`, forward and backward, in one burst a call. Does not
+    depend on shapes, so dynamic shapes cause no compilation."""
     from torch._dynamo.backends.common import aot_autograd
     from torch._functorch.aot_autograd import make_boxed_func  # type: ignore[attr-defined]
 

@@ -1,4 +1,4 @@
-"""How operations of a thread come to the extension: by a key of PyTorch's dispatcher, or by a mode of Python's where no key fits."""
+"""Passes operations of a thread to the extension: by a key of PyTorch's dispatcher, or by a Python mode if no key fits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _tensors_in(value: Any) -> list[torch.Tensor]:
 
 
 def _tensors_of(function: Any, arguments: Any, keywords: dict[str, Any]) -> tuple[list[torch.Tensor], list[int]]:
-    """The tensors of a call, and of which argument each is."""
+    """Returns the tensors of a call, and the argument that each is part of."""
     names = [argument.name for argument in function._schema.arguments]
     by_place = [*enumerate(arguments), *((names.index(name), value) for name, value in keywords.items())]
     all = [(tensor, place) for place, value in by_place for tensor in _tensors_in(value)]
@@ -25,20 +25,20 @@ def _tensors_of(function: Any, arguments: Any, keywords: dict[str, Any]) -> tupl
 
 
 class Dispatch(Protocol):
-    """What becomes of the calling thread's operations."""
+    """Sets what happens to operations of the calling thread."""
 
     def take(self, on: bool) -> None:
-        """They are taken from now on, or no more; those that PyTorch runs come behind what was collected on their tensors."""
+        """Takes operations from now on, or no more. Flushes before PyTorch runs others on tensors of collected ones."""
 
     def watch(self) -> None:
-        """From now on, flushes before tensors of other threads are read."""
+        """Flushes before tensors of other threads are read, and takes nothing."""
 
     def leave(self) -> None:
-        """They are PyTorch's own again."""
+        """Ends `take` and `watch`."""
 
 
 class ByKey:
-    """In C++."""
+    """By a key of the dispatcher, in C++."""
 
     def take(self, on: bool) -> None:
         torch.ops.dwell.take(on)
@@ -51,22 +51,22 @@ class ByKey:
 
 
 class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Hands operations to those of the same name in `dwell_mode`, which take them, or have PyTorch run them."""
+    """Calls operations of the same name in `dwell_mode`, which take a call or have PyTorch run it."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         touch_nothing, made_of_others = torch.ops.dwell.passed()
         self._touch_nothing = frozenset(touch_nothing)
         self._made_of_others = frozenset(made_of_others)
-        self._taken: dict[Any, tuple[Any, list[int]]] = {}
+        self._known: dict[Any, tuple[Any, list[int]]] = {}
 
-    def _taking(self, function: Any) -> tuple[Any, list[int]]:
-        """The operation that takes this one, or None; which of its arguments are tensors."""
-        if function not in self._taken:
+    def _operation_for(self, function: Any) -> tuple[Any, list[int]]:
+        """Returns the operation in `dwell_mode`, or None, and which of its arguments are tensors."""
+        if function not in self._known:
             packet = getattr(torch.ops.dwell_mode, function._schema.name.partition("::")[2], None) if function.namespace == "aten" else None
             tensors = [at for at, argument in enumerate(function._schema.arguments) if isinstance(argument.type, torch.TensorType)]
-            self._taken[function] = getattr(packet, function._overloadname, None), tensors
-        return self._taken[function]
+            self._known[function] = getattr(packet, function._overloadname, None), tensors
+        return self._known[function]
 
     def __torch_dispatch__(self, function: Any, types: Any, arguments: Any = (), keywords: Any = None) -> Any:
         keywords = keywords or {}
@@ -74,19 +74,19 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if function.namespace == "dwell" or name in self._touch_nothing:
             return function(*arguments, **keywords)
         tensors, places = _tensors_of(function, arguments, keywords)
-        # Classes of tensors and modes around this one are to see the operation: those that take it would go past them.
+        # A subclass or another mode must handle the operation first: `dwell_mode` would bypass it.
         plain = not types and torch._C._len_torch_dispatch_stack() == 0
-        taking, tensor_places = self._taking(function)
-        if plain and taking is not None:
+        operation, tensor_places = self._operation_for(function)
+        if plain and operation is not None:
             given = list(arguments)
             for place in tensor_places:
                 if place < len(given) and (dtype := _NUMBERS.get(type(given[place]))) is not None:
                     given[place] = torch.scalar_tensor(given[place], dtype=dtype, device="cpu")
                     torch.ops.dwell.mark_number(given[place])
-            return taking(*given, **keywords)
+            return operation(*given, **keywords)
         if plain and tensors and name in self._made_of_others:
             keys = torch._C._dispatch_keys(tensors[0]) & torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.Python)
-            with self:  # what it is made of comes here
+            with self:  # the operations that it calls come here
                 return function.redispatch(keys, *arguments, **keywords)
         torch.ops.dwell.before_fallback(name, tensors, places, not plain)
         results: list[torch.Tensor] = []
@@ -99,7 +99,7 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class ByMode:
-    """Slow: each operation goes through Python."""
+    """By a Python mode. Slow: each operation goes through Python."""
 
     def __init__(self) -> None:
         self._thread = threading.local()
@@ -119,7 +119,7 @@ class ByMode:
         torch.ops.dwell.watch()
 
     def leave(self) -> None:
-        """Where another mode stands above, it stays and takes nothing."""
+        """If another mode lies above, the mode stays and takes nothing."""
         stack = _get_current_dispatch_mode_stack()
         if stack and stack[-1] is self._thread.mode:
             self._thread.mode.__exit__(None, None, None)  # type: ignore[no-untyped-call]

@@ -1,6 +1,6 @@
-"""Sync points: functions that read tensor memory without being operations. What was collected runs before them.
+"""Sync points: functions that read tensor memory without being operations. Wraps them, so that collected operations run first.
 
-A sync point that is missing here is no wrong result on a CPU: PyTorch raises an error when it touches elements that are not computed yet
+A sync point that is missing here gives no wrong result on a CPU: PyTorch raises an error when it reads elements that are not computed yet
 (csrc/memory.hpp)."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import torch
 import torch.utils.dlpack
 
-_TENSOR = [
+_FLUSH_FIRST = [
     "data_ptr",
     "numpy",
     "tolist",
@@ -25,20 +25,21 @@ _TENSOR = [
     "__array__",
     "is_set_to",
 ]
-# They call operations and read or replace memory themselves: nothing is taken meanwhile.
-_TENSOR_ALONE = [
+# They call operations and read or replace memory themselves: nothing may be taken while they run.
+_TAKE_NOTHING = [
     "__reduce_ex__",
     "share_memory_",
     "tensor_split",
     "apply_",
     "map_",
     "map2_",
-    "__repr__",  # switches modes off
+    "__repr__",  # disables modes
 ]
-_READ_ON_THE_HOST = ["tensor_split", "ctc_loss", "sparse_coo_tensor", "sparse_csr_tensor", "sparse_compressed_tensor"]
+# Functions of torch that do the same.
+_TAKE_NOTHING_IN_TORCH = ["tensor_split", "ctc_loss", "sparse_coo_tensor", "sparse_csr_tensor", "sparse_compressed_tensor"]
 _JITERATOR = ["_cuda_jiterator_compile_and_launch_kernel", "_cuda_jiterator_compile_and_launch_kernel_multiple_outputs"]
-# Of storages: they touch no memory.
-_STORAGE_AS_IT_IS = {
+# Methods of storages that access no memory.
+_STORAGE_UNWRAPPED = {
     *("nbytes", "element_size", "resizable", "_weak_ref", "_fix_weakref", "_set_cdata"),
     *("__new__", "__init__", "__len__"),
 }
@@ -47,80 +48,81 @@ _CUDA_STREAM = ["synchronize", "wait_stream", "wait_event", "record_event", "que
 _CUDA_EVENT = ["record", "synchronize", "wait", "query", "elapsed_time"]
 
 
-def _before(of: Any, name: str, look: Callable[[], None]) -> None:
+def _wrap_flushing(of: Any, name: str, flush: Callable[[], None]) -> None:
+    """Has `of.name`, if there is one, call `flush` first."""
     original = getattr(of, name, None)
     if original is None:
         return
 
     @functools.wraps(original)
-    def looks(*arguments: Any, **keywords: Any) -> Any:
-        look()
+    def wrapped(*arguments: Any, **keywords: Any) -> Any:
+        flush()
         return original(*arguments, **keywords)
 
-    setattr(of, name, looks)
+    setattr(of, name, wrapped)
 
 
-def _alone(of: Any, name: str, apart: Callable[[], contextlib.AbstractContextManager[None]]) -> None:
+def _wrap_in(of: Any, name: str, context: Callable[[], contextlib.AbstractContextManager[None]]) -> None:
+    """Has `of.name`, if there is one, run inside of `context()`."""
     original = getattr(of, name, None)
     if original is None:
         return
 
     @functools.wraps(original)
-    def looks(*arguments: Any, **keywords: Any) -> Any:
-        with apart():
+    def wrapped(*arguments: Any, **keywords: Any) -> Any:
+        with context():
             return original(*arguments, **keywords)
 
-    setattr(of, name, looks)
+    setattr(of, name, wrapped)
 
 
 def _holds_tensor(value: Any) -> bool:
     return isinstance(value, torch.Tensor) or (isinstance(value, (list, tuple)) and any(map(_holds_tensor, value)))
 
 
-def _before_making(of: Any, name: str, look: Callable[[], None]) -> None:
-    """Tensors are made of lists by reading the tensors there, one after the other."""
+def _wrap_constructor(of: Any, name: str, flush: Callable[[], None]) -> None:
+    """Has a constructor call `flush` first if it is given a tensor: it reads tensors in lists one by one."""
     original = getattr(of, name)
 
     @functools.wraps(original)
-    def makes(*arguments: Any, **keywords: Any) -> Any:
+    def wrapped(*arguments: Any, **keywords: Any) -> Any:
         if any(map(_holds_tensor, arguments)) or (keywords and any(map(_holds_tensor, keywords.values()))):
-            look()
+            flush()
         return original(*arguments, **keywords)
 
-    setattr(of, name, makes)
+    setattr(of, name, wrapped)
 
 
-def watch_sync_points(look: Callable[[], None], apart: Callable[[], contextlib.AbstractContextManager[None]]) -> None:
-    """Calls `look` before each of them, from now on, or has them run inside of `apart`. Without anything collected it costs what a call of
-    Python's does."""
-    for name in _TENSOR:
-        _before(torch.Tensor, name, look)
-    for name in _TENSOR_ALONE:
-        _alone(torch.Tensor, name, apart)
-    for name in _READ_ON_THE_HOST:
-        _alone(torch, name, apart)
-    # All methods: they read, write and replace memory, and call operations on memory that they replace next.
+def wrap_sync_points(flush: Callable[[], None], taking_nothing: Callable[[], contextlib.AbstractContextManager[None]]) -> None:
+    """Has sync points call `flush` first, or run inside of `taking_nothing()`. Costs a Python call each if nothing is collected."""
+    for name in _FLUSH_FIRST:
+        _wrap_flushing(torch.Tensor, name, flush)
+    for name in _TAKE_NOTHING:
+        _wrap_in(torch.Tensor, name, taking_nothing)
+    for name in _TAKE_NOTHING_IN_TORCH:
+        _wrap_in(torch, name, taking_nothing)
+    # All methods of storages: they read, write and replace memory, and call operations on memory that they then replace.
     for name, method in vars(torch._C.StorageBase).items():
-        if isinstance(method, _METHODS) and name not in _STORAGE_AS_IT_IS:
-            _alone(torch.UntypedStorage, name, apart)
+        if isinstance(method, _METHODS) and name not in _STORAGE_UNWRAPPED:
+            _wrap_in(torch.UntypedStorage, name, taking_nothing)
     for name in ("tensor", "as_tensor", "asarray"):
-        _before_making(torch, name, look)
-    _before_making(torch.Tensor, "new_tensor", look)
+        _wrap_constructor(torch, name, flush)
+    _wrap_constructor(torch.Tensor, "new_tensor", flush)
     for module in (torch, torch.utils.dlpack):
-        _before(module, "to_dlpack", look)  # which is not Tensor.__dlpack__
+        _wrap_flushing(module, "to_dlpack", flush)  # which is not Tensor.__dlpack__
     if torch.cuda.is_available():
         for name in _CUDA_STREAM:
-            _before(torch.cuda.Stream, name, look)
+            _wrap_flushing(torch.cuda.Stream, name, flush)
         for name in _CUDA_EVENT:
-            _before(torch.cuda.Event, name, look)
-        _before(torch.cuda, "synchronize", look)
-        _before(torch.cuda.CUDAGraph, "replay", look)
+            _wrap_flushing(torch.cuda.Event, name, flush)
+        _wrap_flushing(torch.cuda, "synchronize", flush)
+        _wrap_flushing(torch.cuda.CUDAGraph, "replay", flush)
         for name in _JITERATOR:
-            _alone(torch._C, name, apart)
+            _wrap_in(torch._C, name, taking_nothing)
 
 
-def watch_threads(begin: Callable[[], None]) -> None:
-    """Calls `begin` in each thread of Python's that starts from now on, ahead of all else."""
+def on_thread_start(begin: Callable[[], None]) -> None:
+    """Calls `begin` first in each Python thread that starts from now on."""
     original = threading.Thread._bootstrap_inner  # type: ignore[attr-defined]
 
     @functools.wraps(original)
@@ -131,8 +133,8 @@ def watch_threads(begin: Callable[[], None]) -> None:
     threading.Thread._bootstrap_inner = bootstrap  # type: ignore[attr-defined]
 
 
-def watch_captures(begin: Callable[[], Any], end: Callable[[Any], None]) -> None:
-    """Calls `begin` before a capture of a CUDA graph, and `end` with its result behind it, in the thread that captures."""
+def on_capture(begin: Callable[[], Any], end: Callable[[Any], None]) -> None:
+    """Calls `begin` before a capture of a CUDA graph, and `end` with its result after it, in the thread that captures."""
     graph = torch.cuda.CUDAGraph
     capture_begin, capture_end = graph.capture_begin, graph.capture_end
     kept: dict[int, Any] = {}

@@ -16,9 +16,9 @@
 #include <dwell/batch.hpp>
 
 #include "collector.hpp"
+#include "fallback_reason.hpp"
 #include "memory.hpp"
 #include "operation_kernel.hpp"
-#include "why.hpp"
 
 namespace dwell::pytorch {
 
@@ -55,22 +55,22 @@ bool is_in_range(const Number& number) {
 }
 bool is_short(at::ScalarType type) { return type == at::kHalf || type == at::kBFloat16; }
 
-// Whether a number leaves the type of tensors of that type as it is.
+// Whether an operation on tensors of this type and the number computes in this type.
 bool keeps(at::ScalarType type, const std::optional<Number>& number) {
   if (!number) return false;
   if (at::isFloatingType(type)) return true;
   return type != at::kBool ? !number->is_real() : number->type() == ElementType::boolean;
 }
 
-// As a kernel of PyTorch's would allocate it for inputs of any strides: the first ones decide. `foremost`: the input that comes first
-// there. `numbers`: they are inputs there too, tensors without dimensions.
+// Allocates a result as PyTorch's TensorIterator does: its strides follow from those of the inputs, the first ones first. `foremost`: the
+// input that PyTorch passes first. `numbers`: PyTorch passes numbers as tensors without dimensions.
 at::Tensor allocated_for(std::span<const Input> inputs, std::size_t foremost, bool numbers, at::ScalarType type, const at::Tensor& beside) {
   const c10::impl::ExcludeDispatchKeyGuard guard(the_key.key);
   at::TensorIteratorConfig config;
   at::Tensor out;
-  std::array<std::optional<Lifted>, Call::kMost> lifted;  // an iterator notes addresses
+  std::array<std::optional<UnguardedScope>, Call::kMost> unguarded;  // an iterator notes addresses
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (inputs[i].tensor != nullptr) lifted[i].emplace(storage_of(*inputs[i].tensor));
+    if (inputs[i].tensor != nullptr) unguarded[i].emplace(storage_of(*inputs[i].tensor));
   config.set_check_mem_overlap(false).check_all_same_dtype(false).declare_static_dtype_and_device(type, beside.device()).add_output(out);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Input& input = inputs[(i + foremost) % inputs.size()];
@@ -82,7 +82,7 @@ at::Tensor allocated_for(std::span<const Input> inputs, std::size_t foremost, bo
   return config.build().output();
 }
 
-// Whether its strides are those of a tensor made anew, those of dimensions of one element too.
+// Whether its strides are those of a new tensor, in dimensions of one element too.
 bool has_default_strides(const at::Tensor& tensor) {
   std::int64_t expected = 1;
   for (std::int64_t dim = tensor.dim(); dim-- != 0;) {
@@ -100,7 +100,7 @@ bool have_same_sizes(const at::Tensor& a, const at::Tensor& b) {
   return same;
 }
 
-// Whether no two elements of it share memory.
+// Whether no two elements share memory.
 bool is_apart(const at::Tensor& tensor) {
   if (tensor.is_non_overlapping_and_dense()) return true;
   // Each dimension steps over all that those with smaller strides reach.
@@ -149,12 +149,12 @@ Input::Input(const at::Tensor& given) {
 }
 
 bool is_small(const at::Tensor& tensor) {
-  return holds(is_plain(tensor), Why::layout) &&
+  return holds(is_plain(tensor), FallbackReason::layout) &&
          holds(tensor.numel() > 0 && tensor.numel() <= limits().elements.load(std::memory_order_relaxed) &&
                    tensor.dim() <= static_cast<std::int64_t>(Dims::kMost),
-               Why::size) &&
-         holds(memory_of(storage_of(tensor)) != nullptr, Why::layout) &&
-         holds(element_type_of(tensor.scalar_type()).has_value(), Why::type);
+               FallbackReason::size) &&
+         holds(memory_of(storage_of(tensor)) != nullptr, FallbackReason::layout) &&
+         holds(element_type_of(tensor.scalar_type()).has_value(), FallbackReason::type);
 }
 
 at::Tensor empty_on(const at::Tensor& beside, at::IntArrayRef sizes, at::ScalarType type) {
@@ -165,16 +165,16 @@ at::Tensor empty_on(const at::Tensor& beside, at::IntArrayRef sizes, at::ScalarT
 
 bool may_hold_results(const at::Tensor& out) {
   return is_small(out) &&
-         holds(is_apart(out) && !c10::impl::cow::is_cow_data_ptr(storage_of(out)._mutable_data_ptr_no_checks()), Why::layout);
+         holds(is_apart(out) && !c10::impl::cow::is_cow_data_ptr(storage_of(out)._mutable_data_ptr_no_checks()), FallbackReason::layout);
 }
 
 bool fits(const at::Tensor& out, const at::Tensor& beside, at::IntArrayRef sizes, at::ScalarType type) {
-  return may_hold_results(out) && holds(out.sizes() == sizes, Why::arguments) && holds(out.scalar_type() == type, Why::type) &&
-         holds(out.device() == beside.device(), Why::device);
+  return may_hold_results(out) && holds(out.sizes() == sizes, FallbackReason::arguments) &&
+         holds(out.scalar_type() == type, FallbackReason::type) && holds(out.device() == beside.device(), FallbackReason::device);
 }
 
 bool is_clear_of(const at::Tensor& out, const at::Tensor& x) {
-  return &storage_of(out) != &storage_of(x) || holds(address_of(out) != address_of(x) && may_write(out, x), Why::layout);
+  return &storage_of(out) != &storage_of(x) || holds(address_of(out) != address_of(x) && may_write(out, x), FallbackReason::layout);
 }
 
 bool may_write(const at::Tensor& out, const at::Tensor& x) {
@@ -207,46 +207,46 @@ std::optional<at::ScalarType> Call::common_type(const at::Tensor& first) const {
     for (std::size_t i = 0; i < count_; ++i) {
       if (is_condition(i)) continue;
       const Input& input = inputs_[i];
-      if (input.tensor == nullptr && !input.number) return left(Why::type);
+      if (input.tensor == nullptr && !input.number) return decline(FallbackReason::type);
       state = input.tensor != nullptr ? at::native::update_result_type_state(*input.tensor, state)
                                       : at::native::update_result_type_state(scalar_of(*input.number), state);
     }
     type = at::native::result_type(state);
-    if (is_short(type) && rounds_inputs_late(type)) return left(Why::type);
-    // Whole numbers beside a number: the batch has f32 for these, whatever PyTorch's default is.
-    if (type == at::kDouble && c10::get_default_dtype_as_scalartype() != at::kFloat) return left(Why::type);
+    if (is_short(type) && rounds_inputs_late(type)) return decline(FallbackReason::type);
+    // Integers beside a real number: the batch computes in f32, whatever PyTorch's default type is.
+    if (type == at::kDouble && c10::get_default_dtype_as_scalartype() != at::kFloat) return decline(FallbackReason::type);
   }
   for (const Input& input : inputs())
-    if (input.tensor == nullptr && !has(type, input.number)) return left(Why::type);
+    if (input.tensor == nullptr && !has(type, input.number)) return decline(FallbackReason::type);
   const bool is_float = at::isFloatingType(type);
   switch (types_) {
     case Types::all: break;
     case Types::numbers:
-      if (type == at::kBool) return left(Why::type);
+      if (type == at::kBool) return decline(FallbackReason::type);
       break;
     case Types::integers:
-      if (is_float) return left(Why::type);
+      if (is_float) return decline(FallbackReason::type);
       break;
     case Types::whole:
-      if (is_float || type == at::kBool) return left(Why::type);
+      if (is_float || type == at::kBool) return decline(FallbackReason::type);
       break;
     case Types::floats:
       for (std::size_t i = 0; i < count_; ++i)
         if (inputs_[i].tensor != nullptr && !is_condition(i) && !at::isFloatingType(inputs_[i].tensor->scalar_type()))
-          return left(Why::type);
+          return decline(FallbackReason::type);
       break;
     case Types::to_floats:
       if (!is_float) type = c10::typeMetaToScalarType(c10::get_default_dtype());
-      if (!is_float && type != at::kFloat) return left(Why::type);
+      if (!is_float && type != at::kFloat) return decline(FallbackReason::type);
       break;
   }
-  if (!element_type_of(type)) return left(Why::type);
+  if (!element_type_of(type)) return decline(FallbackReason::type);
   return type;
 }
 
-// Whether an input of another type would be computed with before it is rounded to the common one, of 16 bits; or PyTorch does so.
+// Whether dwell or PyTorch computes with an input of another type before it is rounded to `common`, a 16-bit type.
 bool Call::rounds_inputs_late(at::ScalarType common) const {
-  if (gives_ == Gives::target) return false;
+  if (result_type_ == ResultType::target) return false;
   const auto is_wider = [common](const Input& input) {
     return input.tensor != nullptr && input.tensor->scalar_type() != common && input.tensor->itemsize() > 1;
   };
@@ -256,7 +256,7 @@ bool Call::rounds_inputs_late(at::ScalarType common) const {
          inputs_[1].tensor->numel() == 1;
 }
 
-// Whether numbers are tensors to PyTorch's kernel.
+// Whether PyTorch's kernel gets numbers as tensors.
 bool Call::broadcasts_numbers() const {
   if (formula_ != nullptr) return false;
   switch (op_) {
@@ -297,14 +297,14 @@ at::Tensor Call::make() const {
     const at::Tensor& tensor = *input.tensor;
     if (!is_small(tensor)) return {};
     if (first == nullptr) first = &tensor;
-    if (!holds(tensor.device() == first->device(), Why::device)) return {};
+    if (!holds(tensor.device() == first->device(), FallbackReason::device)) return {};
     same = same && have_same_sizes(tensor, *first);
     contiguous = contiguous && tensor.is_contiguous();
   }
   if (first == nullptr) return {};
   const std::optional<at::ScalarType> computed = common_type(*first);
   if (!computed) return {};
-  const at::ScalarType type = gives_ == Gives::boolean ? at::kBool : *computed;
+  const at::ScalarType type = result_type_ == ResultType::boolean ? at::kBool : *computed;
   at::Tensor out;
   numbers = numbers && broadcasts_numbers();
   if (same && contiguous && (!numbers || has_default_strides(*first))) {
@@ -320,7 +320,8 @@ at::Tensor Call::make() const {
     }
     std::int64_t elements = 1;
     for (const std::int64_t size : sizes) elements *= size;
-    if (!holds(elements <= limits().elements.load(std::memory_order_relaxed) && sizes.size() <= Dims::kMost, Why::size)) return {};
+    if (!holds(elements <= limits().elements.load(std::memory_order_relaxed) && sizes.size() <= Dims::kMost, FallbackReason::size))
+      return {};
     out = plain ? empty_on(*first, sizes, type) : allocated_for(inputs(), is_condition(count_ - 1) ? count_ - 1 : 0, numbers, type, *first);
   }
   collect(out, *computed, true);
@@ -336,7 +337,8 @@ bool Call::write(const at::Tensor& out) const {
     const at::Tensor& tensor = *input.tensor;
     if (first == nullptr) first = &tensor;
     if (tensor.is_same(out)) continue;
-    if (!is_small(tensor) || !holds(tensor.device() == out.device(), Why::device) || !holds(may_write(out, tensor), Why::layout))
+    if (!is_small(tensor) || !holds(tensor.device() == out.device(), FallbackReason::device) ||
+        !holds(may_write(out, tensor), FallbackReason::layout))
       return false;
     same = same && have_same_sizes(tensor, out);
   }
@@ -344,26 +346,26 @@ bool Call::write(const at::Tensor& out) const {
   if (!computed) return false;
   if (*computed != out.scalar_type() && !converts(*computed, out.scalar_type())) return false;
   if ((!same || first == nullptr) && !broadcasts_to(out.sizes())) return false;
-  collect(out, gives_ == Gives::target ? out.scalar_type() : *computed, false);
+  collect(out, result_type_ == ResultType::target ? out.scalar_type() : *computed, false);
   return true;
 }
 
-// Whether a result of one type may be written where another is.
+// Whether a result of type `computed` may be converted to `written`.
 bool Call::converts(at::ScalarType computed, at::ScalarType written) const {
-  switch (gives_) {
-    case Gives::common: return holds(false, Why::type);
-    case Gives::converted: return holds(at::canCast(computed, written), Why::type);
-    case Gives::boolean: return true;
-    case Gives::target: break;
+  switch (result_type_) {
+    case ResultType::common: return holds(false, FallbackReason::type);
+    case ResultType::converted: return holds(at::canCast(computed, written), FallbackReason::type);
+    case ResultType::boolean: return true;
+    case ResultType::target: break;
   }
   // PyTorch converts a number as such.
-  return std::ranges::all_of(inputs(),
-                             [&](const Input& input) { return input.tensor != nullptr || holds(has(written, input.number), Why::type); });
+  return std::ranges::all_of(
+      inputs(), [&](const Input& input) { return input.tensor != nullptr || holds(has(written, input.number), FallbackReason::type); });
 }
 
-// Whether the inputs broadcast to that shape, exactly; where everything is converted, to it.
+// Whether the inputs broadcast to exactly that shape; with ResultType::target, whether they can be broadcast to it.
 bool Call::broadcasts_to(at::IntArrayRef wanted) const {
-  bool same = gives_ == Gives::target;
+  bool same = result_type_ == ResultType::target;
   at::DimVector sizes;
   for (const Input& input : inputs()) {
     if (input.tensor == nullptr) continue;
@@ -387,7 +389,7 @@ void Call::collect(const at::Tensor& out, at::ScalarType computed, bool made) co
     flat = flat && (input.tensor->is_same(out) || input.tensor->dim() == 0 ||
                     (input.tensor->is_contiguous() && have_same_sizes(*input.tensor, out)));
   }
-  // Which dimensions there are is of no interest then. Views are made where they stay: they are large.
+  // A flat call needs no dimensions. Views are built in place: they are large.
   const auto view = [flat](const at::Tensor& tensor, std::optional<TensorView>& to) -> const TensorView& {
     if (!flat || tensor.dim() == 0) return to.emplace(view_of(tensor));
     return to.emplace(TensorView::Elements{tensor.numel()}, address_of(tensor), *element_type_of(tensor.scalar_type()));
@@ -407,7 +409,7 @@ void Call::collect(const at::Tensor& out, at::ScalarType computed, bool made) co
     }
     const std::span<const Operand> given = std::span(operands).first(count_);
     if (formula_ == nullptr) return batch.apply(op_, *to, given);
-    // Kernels of PyTorch's compute with more digits than 16 bits have, and round once.
+    // PyTorch's kernels compute formulas of 16-bit tensors in f32, and round once.
     batch.apply(formula_, in_floats_ || is_short(computed) ? ElementType::f32 : *element_type_of(computed), *to, given);
   });
 }

@@ -1,4 +1,4 @@
-// A call of an operation that works element by element: whether it is taken, what its result is, and how the batch gets it.
+// A call of an elementwise operation: decides whether it is taken, allocates its result, and adds it to the batch.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -28,7 +28,7 @@ struct Input {
   std::optional<Number> number;        // as number_from
 };
 
-// The common types for which an operation is taken. PyTorch's own errors come from PyTorch, so this leaves out what it refuses.
+// Common types for which an operation is taken. Types that PyTorch refuses are left out: PyTorch raises the error.
 enum class Types : std::uint8_t {
   all,
   numbers,    // not bool
@@ -38,14 +38,14 @@ enum class Types : std::uint8_t {
   to_floats,  // others become the default type
 };
 // The type of the result.
-enum class Gives : std::uint8_t {
-  common,     // the common type of the inputs; PyTorch converts it or refuses where another is to be written
+enum class ResultType : std::uint8_t {
+  common,     // the common type of the inputs; left to PyTorch if another is to be written
   converted,  // the same, converted to the type of where it is written
-  boolean,    // converted to that, too
-  target,     // that of where it is written, to which everything is converted
+  boolean,    // bool, converted to the type of where it is written
+  target,     // the type of where it is written, to which all inputs are converted
 };
-// On which device PyTorch rounds numbers beside tensors of 16 bits to that type, before it computes with 32. Comparisons, remainders and
-// powers always do.
+// The device on which PyTorch rounds numbers beside 16-bit tensors to their type before it computes in f32. Comparisons, remainders and
+// powers round on both.
 enum class RoundsNumbers : std::uint8_t { never, on_cpu, on_cuda };
 
 class Call {
@@ -54,30 +54,30 @@ class Call {
   using Formula = Expression (*)(std::span<const Expression> inputs);
   static constexpr std::size_t kMost = 5;
 
-  // PyTorch is to do it.
+  // A declined call, which PyTorch runs.
   Call() = default;
   Call(std::nullopt_t) {}  // NOLINT(google-explicit-constructor)
   template <class... Inputs>
-  Call(TensorOp op, Types types, Gives gives, const Inputs&... inputs)
-      : op_(op), types_(types), gives_(gives), count_(sizeof...(inputs)), inputs_{Input(inputs)...} {}
+  Call(TensorOp op, Types types, ResultType gives, const Inputs&... inputs)
+      : op_(op), types_(types), result_type_(gives), count_(sizeof...(inputs)), inputs_{Input(inputs)...} {}
   template <class... Inputs>
-  Call(Formula formula, Types types, Gives gives, const Inputs&... inputs)
-      : formula_(formula), types_(types), gives_(gives), count_(sizeof...(inputs)), inputs_{Input(inputs)...} {}
+  Call(Formula formula, Types types, ResultType gives, const Inputs&... inputs)
+      : formula_(formula), types_(types), result_type_(gives), count_(sizeof...(inputs)), inputs_{Input(inputs)...} {}
 
   template <class... Inputs>
-  Call(Formula formula, Types types, Gives gives, RoundsNumbers rounds, const Inputs&... inputs)
-      : formula_(formula), types_(types), gives_(gives), rounds_(rounds), count_(sizeof...(inputs)), inputs_{Input(inputs)...} {}
+  Call(Formula formula, Types types, ResultType gives, RoundsNumbers rounds, const Inputs&... inputs)
+      : formula_(formula), types_(types), result_type_(gives), rounds_(rounds), count_(sizeof...(inputs)), inputs_{Input(inputs)...} {}
 
-  // The same by a formula that is computed in f32, of which the result is converted.
+  // The same, computed in f32 and then converted.
   Call in_floats() const {
     Call other = *this;
     other.in_floats_ = true;
     return other;
   }
 
-  // Takes it, with a result of its own, which is undefined if it cannot.
+  // Collects the call with a new tensor as its result. Returns an undefined tensor if it cannot.
   at::Tensor make() const;
-  // The same with the result there; false if it cannot.
+  // Collects the call with the result in `out`. Returns false if it cannot.
   bool write(const at::Tensor& out) const;
 
  private:
@@ -95,27 +95,26 @@ class Call {
   TensorOp op_ = TensorOp::add;
   Formula formula_ = nullptr;
   Types types_ = Types::all;
-  Gives gives_ = Gives::common;
+  ResultType result_type_ = ResultType::common;
   RoundsNumbers rounds_ = RoundsNumbers::never;
   bool in_floats_ = false;
   std::size_t count_ = 0;
   std::array<Input, kMost> inputs_;
 };
 
-// Whether a type has the number, up to rounding: what PyTorch refuses, or wraps around in ways of the kernel's, is left to it.
+// Whether the type holds the number, up to rounding. Others are left to PyTorch, which refuses them or wraps them around.
 bool has(at::ScalarType type, const std::optional<Number>& number);
-// Memory for a result on a device, of elements behind each other.
+// Allocates a contiguous tensor on the device of `beside`.
 at::Tensor empty_on(const at::Tensor& beside, at::IntArrayRef sizes, at::ScalarType type);
 // Whether operations on this tensor are taken.
 bool is_small(const at::Tensor& tensor);
-// Whether results may be written there while `x` is read: not where PyTorch complains.
+// Whether `out` may be written while `x` is read: they are the same elements, or share none.
 bool may_write(const at::Tensor& out, const at::Tensor& x);
-// Whether a result of these sizes and this type may be written there, and nothing has to be converted or made larger; `beside`: what it is
-// computed from.
+// Whether a result of these sizes and this type may be written to `out` without a conversion or a resize. `beside`: an input.
 bool fits(const at::Tensor& out, const at::Tensor& beside, at::IntArrayRef sizes, at::ScalarType type);
-// Whether nothing of `x` lies where `out` is.
+// Whether `out` and `x` share no memory.
 bool is_clear_of(const at::Tensor& out, const at::Tensor& x);
-// Whether results of operations may be written there: no two elements share memory, and nobody else reads it as a lazy copy.
+// Whether results may be written to `out`: its elements share no memory, and it is no lazy (copy-on-write) copy.
 bool may_hold_results(const at::Tensor& out);
 
 }  // namespace dwell::pytorch

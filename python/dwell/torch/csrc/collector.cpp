@@ -8,14 +8,14 @@
 
 namespace dwell::pytorch {
 
-const char* name_of(Reason reason) {
+const char* name_of(FlushReason reason) {
   switch (reason) {
-    case Reason::asked: return "asked";
-    case Reason::full: return "full";
-    case Reason::idle: return "idle";
-    case Reason::fallback: return "fallback";
-    case Reason::stream: return "stream";
-    case Reason::kReasons: break;
+    case FlushReason::asked: return "asked";
+    case FlushReason::full: return "full";
+    case FlushReason::idle: return "idle";
+    case FlushReason::fallback: return "fallback";
+    case FlushReason::stream: return "stream";
+    case FlushReason::kReasons: break;
   }
   return "";
 }
@@ -24,7 +24,7 @@ namespace {
 
 c10::Stream current_stream(const c10::Device& device) { return c10::impl::VirtualGuardImpl(device.type()).getStream(device); }
 
-// As the driver has it; PyTorch's default stream is CUDA's legacy one.
+// The driver's handle. PyTorch's default stream is CUDA's legacy stream.
 void* handle_of(const c10::Stream& stream) {
   void* const handle = stream.native_handle();
   return handle != nullptr ? handle : reinterpret_cast<void*>(std::uintptr_t{1});
@@ -33,7 +33,7 @@ void* handle_of(const c10::Stream& stream) {
 }  // namespace
 
 Collector& Collector::open(const c10::Device& device) {
-  let_go_of_interpreter();  // until the runtime is there
+  release_gil();  // until the runtime is there
   static auto* const mutex = new std::mutex;
   std::atomic<Collector*>& at = opened_.at(index_of(device));
   const std::lock_guard lock(*mutex);
@@ -68,14 +68,14 @@ Batch Collector::Loop::begun(Storages& storages) {
   return batch;
 }
 
-// On a GPU the host reads no results but by copies, and its code hands on addresses of memory that it does not touch.
+// Guards CPU storages alone: the host reads results on a GPU by copies, and passes addresses on without reading memory there.
 Collector::Collector(const c10::Device& device) : device_(device), storages_(device.is_cpu()), bursting_(device, false, storages_) {}
 
 void Collector::use(bool resident) {
-  flush_locked(Reason::asked, true);
+  flush_locked(FlushReason::asked, true);
   if (resident && !resident_) resident_.emplace(device_, true, storages_);
   loop_ = resident ? &*resident_ : &bursting_;
-  elsewhere_ = kUnknown;
+  seen_fallbacks_ = kUnknown;
 }
 
 void Collector::keep_in_order(bool resident) {
@@ -83,32 +83,32 @@ void Collector::keep_in_order(bool resident) {
   if (device_.is_cpu()) return;
   const c10::Stream now = current_stream(device_);
   if (!stream_ || *stream_ != now) {
-    if (pending_ != 0) flush_locked(Reason::stream, false);
+    if (pending_ != 0) flush_locked(FlushReason::stream, false);
     stream_ = now;
-    elsewhere_ = kUnknown;
+    seen_fallbacks_ = kUnknown;
   }
   if (!resident) return;
-  const std::uint64_t calls = counts().elsewhere.load(std::memory_order_relaxed);
-  if (calls == elsewhere_) return;
-  let_go_of_interpreter();
+  const std::uint64_t calls = counts().fallbacks.load(std::memory_order_relaxed);
+  if (calls == seen_fallbacks_) return;
+  release_gil();
   now.synchronize();
-  elsewhere_ = calls;
+  seen_fallbacks_ = calls;
 }
 
-void Collector::flush(Reason reason, bool wait) {
+void Collector::flush(FlushReason reason, bool wait) {
   const std::lock_guard lock(mutex_);
   flush_locked(reason, wait);
 }
 
-void Collector::flush_locked(Reason reason, bool wait) {
-  let_go_of_interpreter();
+void Collector::flush_locked(FlushReason reason, bool wait) {
+  release_gil();
   if (pending_ != 0) {
-    // Other threads go ahead without the lock once nothing is pending, so that comes last: their results are there, or behind a burst.
+    // Decrement pending_anywhere_ last: other threads go on without the lock once it is 0, and need the results, or the burst.
     const struct Flushed {
       Collector& collector;
       ~Flushed() {
         collector.pending_ = 0;
-        collector.storages_.clear();  // behind this the stream orders their next use
+        collector.storages_.clear();  // the stream orders their next use
         pending_anywhere_.fetch_sub(1, std::memory_order_release);
       }
     } flushed{*this};
@@ -120,12 +120,12 @@ void Collector::flush_locked(Reason reason, bool wait) {
           "the memory of a tensor was replaced, past PyTorch's dispatcher, while operations on it were collected: they are dropped, and "
           "their results have no values: call dwell.torch.flush(sync=True) before what replaces it");
     }
-    submit_locked(reason == Reason::idle);
+    submit_locked(reason == FlushReason::idle);
     if (device_.is_cuda() && !is_resident()) {
       const auto start = BurstPace::Clock::now();
       loop_->runtime.burst(handle_of(*stream_));
       pace_.took(BurstPace::Clock::now() - start);
-      loop_->batch.forget();  // the next burst comes behind this one
+      loop_->batch.forget();  // the stream orders bursts
     } else {
       submitted_.wait();
     }
@@ -139,10 +139,10 @@ void Collector::close() {
   const auto attempt = [](auto&& step) {
     try {
       step();
-    } catch (const std::exception&) {  // nobody is left to hear of it
+    } catch (const std::exception&) {  // the process ends
     }
   };
-  attempt([this] { flush_locked(Reason::asked, true); });
+  attempt([this] { flush_locked(FlushReason::asked, true); });
   attempt([this] { bursting_.runtime.close(); });
   if (resident_) attempt([this] { resident_->runtime.close(); });
 }
@@ -160,11 +160,11 @@ void Collector::count_pending() {
   const std::int64_t most = limits().operations.load(std::memory_order_relaxed);
   if (!is_resident() || pending_ >= most * kRounds) {
     if (pending_ >= most)
-      flush_locked(Reason::full, false);
+      flush_locked(FlushReason::full, false);
     else if (pending_ % BurstPace::kLook == 0 && worth_a_burst())
-      flush_locked(Reason::idle, false);
+      flush_locked(FlushReason::idle, false);
   } else if (pending_ % most == 0) {
-    let_go_of_interpreter();
+    release_gil();
     submit_locked();
     submitted_.drop_done();
   }
@@ -185,7 +185,7 @@ Recording* Collector::recording_here() {
 }
 
 std::shared_ptr<Recording> Collector::record() {
-  flush(Reason::asked, false);
+  flush(FlushReason::asked, false);
   return std::make_shared<Recording>(bursting_.runtime);
 }
 
@@ -194,7 +194,7 @@ void Collector::replay(const Recording& recording) {
   keep_in_order(false);
   submit_locked();
   submitted_.add(recording.launch());
-  storages_.keep(recording.storages());  // a look at one of them flushes
+  storages_.keep(recording.storages());  // so that reading one of them flushes
   count_pending();
 }
 

@@ -1,11 +1,11 @@
-// Operations of PyTorch that were taken, until they run.
+// Collects operations of PyTorch until they run.
 //
-// Each device has a collector: a runtime whose loop is on the device in bursts alone, and a batch. An operation is taken when its result
-// is allocated and the batch has it; it runs with the next flush, on a GPU between what the current stream holds and what comes there
-// later. Until then the storages that it names are kept.
+// Each device has a collector: a runtime whose loop is on the device in bursts alone, and a batch. To take an operation is to allocate its
+// result and add it to the batch. It runs with the next flush; on a GPU in the order of the current stream. The collector keeps the
+// storages that it names until then.
 //
-// In resident contexts there is another runtime, whose loop stays: operations run while more are collected, and the host waits where
-// streams would: for the stream before the first operation behind something that PyTorch has put there, and for all operations in a flush.
+// Resident contexts use a second runtime, whose loop stays on the device: operations run while more are collected. No stream orders them:
+// the host waits for the stream before the first operation after a call that PyTorch ran, and for all operations in a flush.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -27,58 +27,58 @@
 #include <dwell/runtime.hpp>
 
 #include "burst_pace.hpp"
-#include "interpreter.hpp"
+#include "gil.hpp"
 #include "memory.hpp"
 #include "recording.hpp"
 #include "storages.hpp"
 
 namespace dwell::pytorch {
 
-// What is taken, the same for all devices. Set by the thread that enters a context; read with every operation.
+// Limits of what is taken, for all devices. The thread that enters a context sets them; every operation reads them.
 struct Limits {
   std::atomic<std::int64_t> elements{1 << 15};  // of a tensor, at most
-  std::atomic<std::int64_t> operations{1024};   // after which a burst starts, so that the device works while more are collected
-  std::atomic<bool> resident{false};            // the loop stays
+  std::atomic<std::int64_t> operations{1024};   // that are collected before a burst starts
+  std::atomic<bool> resident{false};            // the loop stays on the device
 };
 inline constinit Limits all_limits;
 inline Limits& limits() { return all_limits; }
 
 // Why operations were flushed.
-enum class Reason : std::uint8_t { asked, full, idle, fallback, stream, kReasons };  // idle: the device has nothing to do
-const char* name_of(Reason reason);
+enum class FlushReason : std::uint8_t { asked, full, idle, fallback, stream, kReasons };  // idle: the device has nothing to do
+const char* name_of(FlushReason reason);
 
 struct Counts {
-  std::atomic<std::uint64_t> elsewhere{0};  // calls in resident contexts that PyTorch ran, and may have put on a stream
-  std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(Reason::kReasons)> flushed{};
+  std::atomic<std::uint64_t> fallbacks{0};  // calls that PyTorch ran in resident contexts, and may have put on a stream
+  std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(FlushReason::kReasons)> flushed{};
 };
 inline constinit Counts all_counts;
 inline Counts& counts() { return all_counts; }
 
 class Collector {
  public:
-  // That of a device, opened with the first call. Throws dwell::Error.
+  // Returns the collector of a device; opens it with the first call. Throws dwell::Error.
   static Collector& of(const c10::Device& device) {
     Collector* const opened = known(device);
     return opened != nullptr ? *opened : open(device);
   }
-  // The same if it is opened, else null.
+  // Returns it if it is open, else null.
   static Collector* known(const c10::Device& device) {
     const std::size_t index = index_of(device);
     return index < kMostDevices ? opened_[index].load(std::memory_order_acquire) : nullptr;
   }
-  // All that were opened.
+  // Returns all open collectors.
   static std::vector<Collector*> all();
 
   explicit Collector(const c10::Device& device);
   Collector(const Collector&) = delete;
   Collector& operator=(const Collector&) = delete;
 
-  // Calls collect(batch), which adds operations on these tensors: the first `results` are written, all may be read. `made`: the first was
-  // allocated for its result. Any thread.
+  // Takes an operation: calls collect(batch), which adds it. It may read all `tensors` and writes the first `results`. `made`: the first
+  // was allocated for its result. Any thread may call it.
   template <class Collect>
   void take(std::span<const at::Tensor* const> tensors, std::size_t results, bool made, Collect&& collect) {
     if (Recording* const recording = recording_here()) {
-      let_go_of_interpreter();  // another thread records it
+      release_gil();  // another thread records it
       return recording->add(tensors, results, made, std::ref(collect));
     }
     const std::unique_lock lock = locked();
@@ -88,23 +88,23 @@ class Collector {
     count_pending();
   }
 
-  // Records the calling thread's operations from now on, instead of collecting them.
+  // Makes a recording on this device. Flushes first.
   std::shared_ptr<Recording> record();
-  // Runs a recording of this device's, in the order of what is collected.
+  // Submits a replay of a recording of this device, in the order of collected operations.
   void replay(const Recording& recording);
 
-  // Lets what was collected run. With `wait`, and always on a CPU and in resident contexts, returns when it has.
-  void flush(Reason reason, bool wait);
-  // Runs what was collected, and ends the threads of its runtimes. Nothing may be taken any more. Throws nothing.
+  // Submits collected operations. Waits for them with `wait`, on a CPU, and in resident contexts.
+  void flush(FlushReason reason, bool wait);
+  // Runs collected operations and closes the runtimes. Nothing may be taken afterwards. Throws nothing.
   void close();
-  // What became of the operations, and how many were taken.
+  // Counts of the batches, and of operations taken.
   BatchStats stats();
   std::uint64_t taken();
-  // Whether an operation that was collected reads or writes memory of this storage.
+  // Whether a collected operation reads or writes memory of this storage.
   bool names(c10::StorageImpl* storage);
-  // Whether any collector has operations that were not flushed.
+  // Whether any collector has operations to flush.
   static bool any_pending() { return pending_anywhere_.load(std::memory_order_acquire) != 0; }
-  // From now on none has, in a process that was forked off.
+  // Call in a forked child: no collector has any there.
   static void forget_pending() { pending_anywhere_.store(0, std::memory_order_relaxed); }
 
  private:
@@ -112,43 +112,43 @@ class Collector {
   static std::size_t index_of(const c10::Device& device) { return device.is_cpu() ? 0 : static_cast<std::size_t>(device.index()) + 1; }
   static Collector& open(const c10::Device& device);
 
-  // Never closed: threads may be inside when the process ends.
+  // Never deleted: threads may be inside when the process ends.
   static inline constinit std::array<std::atomic<Collector*>, kMostDevices> opened_{};
-  static inline constinit std::atomic<int> pending_anywhere_{0};  // collectors that have some
-  // What operations are collected for.
+  static inline constinit std::atomic<int> pending_anywhere_{0};  // collectors with operations to flush
+  // A runtime and the batch of operations for it.
   struct Loop {
     Loop(const c10::Device& device, bool resident, Storages& storages);
-    // A batch that stores what is needed of these.
+    // Returns a new batch, which leaves out results that `storages` holds alone.
     Batch begun(Storages& storages);
 
     Runtime runtime;
     Batch batch;
   };
 
-  // How often the operations after which a burst starts come, before a resident collector waits and lets go of storages.
+  // A resident collector flushes after Limits::operations times this.
   static constexpr std::int64_t kRounds = 64;
   static constexpr std::uint64_t kUnknown = ~std::uint64_t{0};
 
-  // For calls that may come straight from Python: nobody waits for the lock with the interpreter's.
+  // Locks without holding the GIL while it waits (gil.hpp).
   std::unique_lock<std::mutex> locked() {
     std::unique_lock lock(mutex_, std::try_to_lock);
     if (!lock.owns_lock()) {
-      let_go_of_interpreter();
+      release_gil();
       lock.lock();
     }
     return lock;
   }
   bool is_resident() const { return loop_ != &bursting_; }
-  // Collects for the other loop from now on, which is the resident one or is not.
+  // Flushes, and collects for the resident or the bursting loop from now on.
   void use(bool resident);
-  // That of this thread, which may not be of another device.
+  // Returns the recording of the calling thread, if any. Throws if it is of another device.
   Recording* recording_here();
   void count_pending();
-  // Whether the device has nothing to do, and a burst would not cost the host too much.
+  // Whether the device is idle and a burst does not cost the host too much.
   bool worth_a_burst();
-  // What was collected on another stream, or for the other loop, is flushed there.
+  // Flushes if the current stream or the loop is another than that of collected operations.
   void keep_in_order(bool resident);
-  void flush_locked(Reason reason, bool wait);
+  void flush_locked(FlushReason reason, bool wait);
   void submit_locked(bool cut_short = false);
 
   const c10::Device device_;
@@ -156,16 +156,16 @@ class Collector {
   Storages storages_;
   Loop bursting_;
   std::optional<Loop> resident_;
-  Loop* loop_ = &bursting_;               // that is in use
+  Loop* loop_ = &bursting_;               // in use
   dwell::detail::Submissions submitted_;  // bursts follow each other: hardly anything is done behind what is not
   std::int64_t pending_ = 0;
   std::uint64_t taken_ = 0;
   BurstPace pace_;
-  std::optional<c10::Stream> stream_;   // of what was collected
-  std::uint64_t elsewhere_ = kUnknown;  // calls that the resident loop is behind
+  std::optional<c10::Stream> stream_;        // of collected operations
+  std::uint64_t seen_fallbacks_ = kUnknown;  // Counts::fallbacks when the resident loop last waited for the stream
 };
 
-// Every operation asks several times: a look at a table.
+// Element types by PyTorch's, a table: each operation asks several times.
 inline constexpr auto kElementTypes = [] {
   std::array<std::optional<ElementType>, static_cast<std::size_t>(at::ScalarType::NumOptions)> of{};
   const auto put = [&](at::ScalarType from, ElementType to) { of[static_cast<std::size_t>(from)] = to; };
@@ -186,7 +186,7 @@ constexpr std::optional<ElementType> element_type_of(at::ScalarType type) {
   const auto at = static_cast<std::size_t>(type);
   return at < kElementTypes.size() ? kElementTypes[at] : std::nullopt;
 }
-// The view of a tensor that dwell computes with.
+// The tensor's elements as a view.
 TensorView view_of(const at::Tensor& tensor);
 
 }  // namespace dwell::pytorch

@@ -16,7 +16,7 @@ namespace dwell::pytorch {
 
 namespace {
 
-// PyTorch's own kernel of what watch_numbers watches.
+// PyTorch's own kernel, which watch_numbers replaces.
 std::optional<c10::SafeKernelFunction>& number_kernel() {
   static auto* const kernel = new std::optional<c10::SafeKernelFunction>;
   return *kernel;
@@ -37,8 +37,8 @@ int tensors_of(const c10::FunctionSchema& schema) {
   return tensors;
 }
 
-// Whether its code above our key may read elements. Views of one tensor do not, and those below are called more often than others: they
-// only call other operations.
+// Whether a composite operation's code above our key may read elements. Views of one tensor do not, nor do those listed, which are called
+// often: they only call other operations.
 bool may_read(const c10::OperatorHandle& op) {
   static const std::set<std::string> only_call = {"aten::linear",     "aten::matmul",   "aten::softmax", "aten::log_softmax",
                                                   "aten::layer_norm", "aten::rms_norm", "aten::dropout", "aten::cross_entropy_loss",
@@ -56,7 +56,7 @@ void watch_numbers(torch::Library& backend) {
   number_kernel().emplace(op.getComputedKernelForDispatchKey(takes_from_cpu() ? c10::DispatchKey::CPU : c10::DispatchKey::CUDA));
   struct Silent : c10::WarningHandler {
     void process(const c10::Warning&) override {}
-  } silent;  // that there is a kernel already
+  } silent;  // no warning that there is a kernel already
   const c10::WarningUtils::WarningHandlerGuard guard(&silent);
   backend.impl("_local_scalar_dense", torch::CppFunction::makeFromBoxedFunction<&read_number>());
 }

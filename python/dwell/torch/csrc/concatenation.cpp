@@ -1,13 +1,13 @@
-// Tensors put together.
+// cat and stack.
 #include <ATen/Operators.h>
 
 #include <optional>
 #include <vector>
 
+#include "fallback_reason.hpp"
 #include "operation_kernel.hpp"
 #include "operations.hpp"
 #include "rows.hpp"
-#include "why.hpp"
 
 namespace dwell::pytorch {
 
@@ -16,18 +16,18 @@ namespace {
 using at::Tensor;
 using Made = std::optional<Tensor>;
 
-// Whether all are of one type and device, and the result of them is laid out like each.
+// Whether all have one type and device, and the result has their layout.
 bool are_alike(const std::vector<const Tensor*>& all) {
   for (const Tensor* const one : all) {
-    if (!is_small(*one) || !holds(one->scalar_type() == all[0]->scalar_type(), Why::type) ||
-        !holds(one->device() == all[0]->device(), Why::device) || one->dim() != all[0]->dim() ||
-        !holds(one->suggest_memory_format() == at::MemoryFormat::Contiguous, Why::layout))
+    if (!is_small(*one) || !holds(one->scalar_type() == all[0]->scalar_type(), FallbackReason::type) ||
+        !holds(one->device() == all[0]->device(), FallbackReason::device) || one->dim() != all[0]->dim() ||
+        !holds(one->suggest_memory_format() == at::MemoryFormat::Contiguous, FallbackReason::layout))
       return false;
   }
   return !all.empty();
 }
 
-// Collects what `put` does with the result, of these sizes, and all tensors; nothing if the result is too large.
+// Allocates the result of these sizes and collects `put` with it and all tensors. Returns nothing if the result is too large.
 Made put_together(const std::vector<const Tensor*>& all, at::IntArrayRef sizes, const auto& put) {
   const Tensor out = empty_on(*all[0], sizes, all[0]->scalar_type());
   if (!is_small(out)) return {};

@@ -15,7 +15,7 @@ namespace {
 using c10::DispatchKey;
 using c10::DispatchKeySet;
 
-// Made for C++ that fakes tensors, which PyTorch does in Python, and for modules whose weights come later: nothing uses them.
+// Candidates: PyTorch reserves them for fake tensors in C++ and for deferred initialisation, and uses neither.
 constexpr const char* kLikely = "Fake";
 constexpr const char* kLikelyAbove = "DeferredInit";
 
@@ -36,7 +36,7 @@ constexpr std::array kBelow{DispatchKey::Dense,  DispatchKey::Quantized, Dispatc
 
 bool is_above(DispatchKey key, DispatchKey other) { return DispatchKeySet(DispatchKeySet::FULL_AFTER, key).has(other); }
 
-// Empty if nobody uses it.
+// Returns who uses a key; empty if nobody does.
 std::string why_not_ours(DispatchKey key) {
   const std::string name = c10::toString(key);
   if (c10::impl::tls_is_dispatch_key_included(key)) return name + " is in use";
@@ -49,7 +49,7 @@ std::string why_not_ours(DispatchKey key) {
   return {};
 }
 
-// Empty if operations can be taken there.
+// Returns why operations cannot be taken at a key; empty if they can.
 std::string why_not(DispatchKey key) {
   const std::string name = c10::toString(key);
   for (const DispatchKey above : kAbove)
@@ -62,7 +62,7 @@ std::string why_not(DispatchKey key) {
 std::optional<DispatchKey> key_of(const std::string& name) {
   try {
     const DispatchKey key = c10::parseDispatchKey(name);
-    // Others stand for several, one a backend or an alias.
+    // Others are aliases, or stand for one key a backend.
     const bool is_one = key > DispatchKey::Undefined && key < DispatchKey::EndOfFunctionalityKeys;
     return is_one && !c10::isPerBackendFunctionalityKey(key) ? std::optional(key) : std::nullopt;
   } catch (const c10::Error&) {  // this PyTorch has none of that name

@@ -1,4 +1,4 @@
-// Operations element by element.
+// Elementwise operations.
 #include <ATen/Operators.h>
 
 #include <cmath>
@@ -7,9 +7,9 @@
 #include <optional>
 #include <span>
 
+#include "fallback_reason.hpp"
 #include "operation_kernel.hpp"
 #include "operations.hpp"
-#include "why.hpp"
 
 namespace dwell::pytorch {
 
@@ -21,31 +21,31 @@ using Numbers = std::span<const Expression>;
 
 // ---- Rules: what an operation's arguments mean -----------------------------------------------------------------------------------------
 
-// One operation on all arguments.
-template <TensorOp kOp, Types kTypes, Gives kGives = Gives::common>
+// The rule of one operation on all arguments.
+template <TensorOp kOp, Types kTypes, ResultType kGives = ResultType::common>
 struct Direct {
   template <class... Inputs>
   static Call of(const Inputs&... inputs) {
     return Call(kOp, kTypes, kGives, inputs...);
   }
 };
-// The type of the result of one that is said by its row.
-constexpr Gives gives(TensorOp op) {
+// The result's type of an operation, by its row in tensor_op.hpp.
+constexpr ResultType gives(TensorOp op) {
   switch (op) {
 #define DWELL_CASE(name, ...) case TensorOp::name:
     DWELL_COMPARISONS(DWELL_CASE)
     DWELL_LOGICAL_OPS(DWELL_CASE)
 #undef DWELL_CASE
-    return Gives::boolean;
-    default: return Gives::common;
+    return ResultType::boolean;
+    default: return ResultType::common;
   }
 }
-// A formula of all arguments.
+// The rule of a formula of all arguments.
 template <Call::Formula kFormula, Types kTypes, RoundsNumbers kRounds = RoundsNumbers::never>
 struct Formed {
   template <class... Inputs>
   static Call of(const Inputs&... inputs) {
-    return Call(kFormula, kTypes, Gives::common, kRounds, inputs...);
+    return Call(kFormula, kTypes, ResultType::common, kRounds, inputs...);
   }
 };
 
@@ -57,7 +57,7 @@ bool is_bool(const Input& x) {
   return x.tensor != nullptr ? x.tensor->scalar_type() == at::kBool : x.number && x.number->type() == ElementType::boolean;
 }
 
-// Whether a factor of b is one that PyTorch takes and that does not change the common type of a and b.
+// Whether PyTorch accepts `alpha` as a factor of b, and it does not change the common type of a and b.
 bool is_factor(const Input& a, const Input& b, const Scalar& alpha) {
   if (alpha.isFloatingPoint()) return !is_whole(a) || !is_whole(b);
   return alpha.isIntegral(false) && (alpha.equal(1) || !(is_bool(a) && is_bool(b)));
@@ -66,63 +66,63 @@ Expression add_scaled(Numbers x) { return x[0] + x[1] * x[2]; }
 Expression sub_scaled(Numbers x) { return x[0] - x[1] * x[2]; }
 Expression sub_from_scaled(Numbers x) { return x[1] - x[0] * x[2]; }
 Call scaled(Call::Formula formula, const Input& a, const Input& b, const Scalar& alpha) {
-  return Call(formula, Types::numbers, Gives::converted, RoundsNumbers::on_cpu, a, b, alpha);
+  return Call(formula, Types::numbers, ResultType::converted, RoundsNumbers::on_cpu, a, b, alpha);
 }
 // a + alpha b.
 struct Add {
   template <class Other>
   static Call of(const Tensor& a, const Other& b, const Scalar& alpha) {
-    if (!is_factor(a, b, alpha)) return left(Why::type);
-    if (alpha.equal(1)) return Call(TensorOp::add, Types::all, Gives::converted, a, b);
+    if (!is_factor(a, b, alpha)) return decline(FallbackReason::type);
+    if (alpha.equal(1)) return Call(TensorOp::add, Types::all, ResultType::converted, a, b);
     return scaled(add_scaled, a, b, alpha);
   }
 };
 struct Sub {
   template <class Other>
   static Call of(const Tensor& a, const Other& b, const Scalar& alpha) {
-    if (is_bool(a) || is_bool(b) || !is_factor(a, b, alpha)) return left(Why::type);
-    if (alpha.equal(1)) return Call(TensorOp::sub, Types::numbers, Gives::converted, a, b);
+    if (is_bool(a) || is_bool(b) || !is_factor(a, b, alpha)) return decline(FallbackReason::type);
+    if (alpha.equal(1)) return Call(TensorOp::sub, Types::numbers, ResultType::converted, a, b);
     return scaled(sub_scaled, a, b, alpha);
   }
 };
 struct Rsub {
   template <class Other>
   static Call of(const Tensor& a, const Other& b, const Scalar& alpha) {
-    if (is_bool(a) || is_bool(b) || !is_factor(a, b, alpha)) return left(Why::type);
-    if (alpha.equal(1)) return Call(TensorOp::sub, Types::numbers, Gives::converted, b, a);
+    if (is_bool(a) || is_bool(b) || !is_factor(a, b, alpha)) return decline(FallbackReason::type);
+    if (alpha.equal(1)) return Call(TensorOp::sub, Types::numbers, ResultType::converted, b, a);
     return scaled(sub_from_scaled, a, b, alpha);
   }
 };
 
-// Of integers by a number alone: that a tensor has no 0, where PyTorch raises an error, only its elements tell.
+// A division. Integers only by a number other than 0: PyTorch raises an error for 0, and elements of a tensor are not known yet.
 template <TensorOp kOp>
 struct Divided {
   template <class A, class B>
   static Call of(const A& a, const B& b) {
     const Input divisor(b);
     if (is_whole(Input(a)) && is_whole(divisor) && (divisor.tensor != nullptr || !divisor.number || divisor.number->integer() == 0))
-      return left(Why::elements);
-    return Call(kOp, Types::numbers, Gives::common, a, b);
+      return decline(FallbackReason::elements);
+    return Call(kOp, Types::numbers, ResultType::common, a, b);
   }
 };
-// As whole numbers. Backends round quotients of 16 bits at different places.
+// A division rounded to an integer. Not of 16-bit floats: backends round their quotients at different places.
 template <TensorOp kOp>
 struct WholeQuotient {
   template <class A, class B>
   static Call of(const A& a, const B& b) {
-    if (is_short_float(Input(a)) || is_short_float(Input(b))) return left(Why::type);
+    if (is_short_float(Input(a)) || is_short_float(Input(b))) return decline(FallbackReason::type);
     return Divided<kOp>::of(a, b);
   }
 };
 struct DivMode {
   template <class Other>
   static Call of(const Tensor& a, const Other& b, std::optional<c10::string_view> mode) {
-    if (!mode) return Call(TensorOp::div, Types::to_floats, Gives::converted, a, b);
+    if (!mode) return Call(TensorOp::div, Types::to_floats, ResultType::converted, a, b);
     if (*mode == "floor") return WholeQuotient<TensorOp::floor_divide>::of(a, b);
     if (*mode != "trunc") return {};
     const Input divisor(b);
     // On a GPU PyTorch multiplies by the reciprocal of a number, with another result where the quotient is nearly whole.
-    if (divisor.tensor == nullptr && !a.is_cpu() && !(is_whole(Input(a)) && is_whole(divisor))) return left(Why::type);
+    if (divisor.tensor == nullptr && !a.is_cpu() && !(is_whole(Input(a)) && is_whole(divisor))) return decline(FallbackReason::type);
     return WholeQuotient<TensorOp::trunc_divide>::of(a, b);
   }
 };
@@ -138,28 +138,28 @@ struct Pow {
       if (x.tensor != nullptr && at::isFloatingType(x.tensor->scalar_type()))
         if (std::optional<Call> call = by_number(x, number.real())) return *call;
     }
-    return Call(TensorOp::pow, Types::numbers, Gives::common, x, power);
+    return Call(TensorOp::pow, Types::numbers, ResultType::common, x, power);
   }
 
  private:
-  // For some exponents PyTorch has other functions, which differ at infinities and -0, and round in between.
+  // PyTorch has other functions for some exponents, which differ at infinities and -0, and round in between.
   static std::optional<Call> by_number(const Input& x, double exponent) {
     const at::ScalarType type = x.tensor->scalar_type();
     if (type == at::kHalf && x.tensor->is_cpu()) return {};
-    if (exponent == 2) return Call(TensorOp::mul, Types::floats, Gives::common, x, x);
-    if (exponent == 0.5) return Call(TensorOp::sqrt, Types::floats, Gives::common, x);
-    if (exponent == -0.5) return Call(TensorOp::rsqrt, Types::floats, Gives::common, x);
-    if (exponent == -1) return Call(TensorOp::reciprocal, Types::floats, Gives::common, x);
+    if (exponent == 2) return Call(TensorOp::mul, Types::floats, ResultType::common, x, x);
+    if (exponent == 0.5) return Call(TensorOp::sqrt, Types::floats, ResultType::common, x);
+    if (exponent == -0.5) return Call(TensorOp::rsqrt, Types::floats, ResultType::common, x);
+    if (exponent == -1) return Call(TensorOp::reciprocal, Types::floats, ResultType::common, x);
     if (exponent == 3)
       return Call(type == at::kHalf       ? cube<ElementType::f16>
                   : type == at::kBFloat16 ? cube<ElementType::bf16>
                                           : cube<ElementType::f64>,
-                  Types::floats, Gives::common, x);
+                  Types::floats, ResultType::common, x);
     if (exponent == -2)
       return Call(type == at::kHalf       ? inverse_square<ElementType::f16>
                   : type == at::kBFloat16 ? inverse_square<ElementType::bf16>
                                           : inverse_square<ElementType::f64>,
-                  Types::floats, Gives::common, x);
+                  Types::floats, ResultType::common, x);
     return {};
   }
   // The square rounded to a type of 16 bits; to f64, as it is.
@@ -178,28 +178,28 @@ struct Pow {
 };
 struct PowOfNumber {
   static Call of(const Scalar& base, const Tensor& exponent) {
-    if (!exponent.is_contiguous()) return left(Why::layout);  // the result is all the same
+    if (!exponent.is_contiguous()) return decline(FallbackReason::layout);  // strides of the result differ
     return Pow::of(base, exponent);
   }
 };
 struct RoundDecimals {
   static Call of(const Tensor& x, std::int64_t decimals) {
-    if (is_short_float(Input(x))) return left(Why::type);  // PyTorch rounds behind each step
-    if (decimals == 0) return Call(TensorOp::round, Types::floats, Gives::common, x);
+    if (is_short_float(Input(x))) return decline(FallbackReason::type);  // PyTorch rounds behind each step
+    if (decimals == 0) return Call(TensorOp::round, Types::floats, ResultType::common, x);
     const Scalar unit(std::pow(10.0, std::abs(static_cast<double>(decimals))));
-    if (decimals < 0) return Call([](Numbers n) { return ops::round(n[0] / n[1]) * n[1]; }, Types::floats, Gives::common, x, unit);
-    return Call([](Numbers n) { return ops::round(n[0] * n[1]) / n[1]; }, Types::floats, Gives::common, x, unit);
+    if (decimals < 0) return Call([](Numbers n) { return ops::round(n[0] / n[1]) * n[1]; }, Types::floats, ResultType::common, x, unit);
+    return Call([](Numbers n) { return ops::round(n[0] * n[1]) / n[1]; }, Types::floats, ResultType::common, x, unit);
   }
 };
 
 bool is_nan(const Scalar& number) { return number.isFloatingPoint() && std::isnan(number.toDouble()); }
 struct Clamp {
   static Call of(const Tensor& x, const std::optional<Scalar>& least, const std::optional<Scalar>& most) {
-    // Whether a bound that is no number is one depends on the version and the device.
+    // Versions and devices differ for a bound that is NaN.
     if ((least && is_nan(*least)) || (most && is_nan(*most))) return {};
-    if (least && most) return Call(TensorOp::clamp, Types::numbers, Gives::common, x, *least, *most);
-    if (least) return Call(TensorOp::clamp_min, Types::numbers, Gives::common, x, *least);
-    if (most) return Call(TensorOp::clamp_max, Types::numbers, Gives::common, x, *most);
+    if (least && most) return Call(TensorOp::clamp, Types::numbers, ResultType::common, x, *least, *most);
+    if (least) return Call(TensorOp::clamp_min, Types::numbers, ResultType::common, x, *least);
+    if (most) return Call(TensorOp::clamp_max, Types::numbers, ResultType::common, x, *most);
     return {};
   }
 };
@@ -208,48 +208,49 @@ struct ClampTensors {
     const bool has_least = least && least->defined();
     const bool has_most = most && most->defined();
     if (has_least && has_most)
-      return Call([](Numbers n) { return ops::minimum(ops::maximum(n[0], n[1]), n[2]); }, Types::numbers, Gives::common, x, *least, *most);
-    if (has_least) return Call(TensorOp::maximum, Types::numbers, Gives::common, x, *least);
-    if (has_most) return Call(TensorOp::minimum, Types::numbers, Gives::common, x, *most);
+      return Call([](Numbers n) { return ops::minimum(ops::maximum(n[0], n[1]), n[2]); }, Types::numbers, ResultType::common, x, *least,
+                  *most);
+    if (has_least) return Call(TensorOp::maximum, Types::numbers, ResultType::common, x, *least);
+    if (has_most) return Call(TensorOp::minimum, Types::numbers, ResultType::common, x, *most);
     return {};
   }
 };
-// PyTorch's kernels keep -0 on a CPU, and make 0 of it on a GPU.
+// PyTorch keeps -0 on a CPU, and returns 0 on a GPU.
 struct Relu {
   static Call of(const Tensor& x) {
-    if (x.is_cpu() || !at::isFloatingType(x.scalar_type())) return Call(TensorOp::relu, Types::numbers, Gives::common, x);
-    return Call([](Numbers n) { return ops::where(0.0, n[0], ops::le(n[0], 0.0)); }, Types::numbers, Gives::common, x);
+    if (x.is_cpu() || !at::isFloatingType(x.scalar_type())) return Call(TensorOp::relu, Types::numbers, ResultType::common, x);
+    return Call([](Numbers n) { return ops::where(0.0, n[0], ops::le(n[0], 0.0)); }, Types::numbers, ResultType::common, x);
   }
 };
-// PyTorch's kernels for a GPU multiply f64 by a sixth that has the digits of f32.
+// PyTorch's GPU kernels multiply f64 by 1/6 rounded to f32.
 template <TensorOp kOp>
 struct Hard {
   static Call of(const Tensor& x) {
-    if (!x.is_cpu() && x.scalar_type() == at::kDouble) return left(Why::type);
-    return Call(kOp, Types::floats, Gives::common, x);
+    if (!x.is_cpu() && x.scalar_type() == at::kDouble) return decline(FallbackReason::type);
+    return Call(kOp, Types::floats, ResultType::common, x);
   }
 };
 struct Hardtanh {
   static Call of(const Tensor& x, const Scalar& least, const Scalar& most) {
     if (is_nan(least) || is_nan(most)) return {};
-    return Call(TensorOp::clamp, Types::floats, Gives::common, x, least, most);
+    return Call(TensorOp::clamp, Types::floats, ResultType::common, x, least, most);
   }
 };
 struct Gelu {
   static Call of(const Tensor& x, c10::string_view approximate) {
     if (approximate != "none" && approximate != "tanh") return {};
-    return Call(approximate == "tanh" ? TensorOp::gelu_tanh : TensorOp::gelu, Types::floats, Gives::common, x);
+    return Call(approximate == "tanh" ? TensorOp::gelu_tanh : TensorOp::gelu, Types::floats, ResultType::common, x);
   }
 };
-// Whether tensors of that type have these numbers.
+// Whether the type of x holds these numbers.
 bool have(const Tensor& x, const auto&... numbers) { return (has(x.scalar_type(), number_from(numbers)) && ...); }
 // elu: x, factor below 0, factor of the whole, factor of the exponent.
 struct Elu {
   static Call of(const Tensor& x, const Scalar& alpha, const Scalar& scale, const Scalar& input_scale) {
-    if (!have(x, alpha, scale, input_scale)) return left(Why::type);
-    if (scale.equal(1)) return Call(TensorOp::elu, Types::floats, Gives::common, x, alpha, input_scale);
+    if (!have(x, alpha, scale, input_scale)) return decline(FallbackReason::type);
+    if (scale.equal(1)) return Call(TensorOp::elu, Types::floats, ResultType::common, x, alpha, input_scale);
     return Call([](Numbers n) { return ops::where(n[0] * n[2], ops::expm1(n[0] * n[3]) * n[1], ops::gt(n[0], 0.0)); }, Types::floats,
-                Gives::common, x, Scalar(alpha.toDouble() * scale.toDouble()), scale, input_scale);
+                ResultType::common, x, Scalar(alpha.toDouble() * scale.toDouble()), scale, input_scale);
   }
 };
 struct Celu {
@@ -257,81 +258,81 @@ struct Celu {
     return have(x, alpha) && alpha.toDouble() != 0 ? Elu::of(x, alpha, 1, 1 / alpha.toDouble()) : Call();
   }
 };
-// With the factors of PyTorch's.
+// With PyTorch's constants.
 struct Selu {
   static Call of(const Tensor& x) { return Elu::of(x, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 1); }
 };
-// Not clamped: a number that the limits, which may have changed places, do not compare with stays.
+// Unlike clamp, keeps NaN, also when the limits are swapped.
 Expression limited_logit(const Expression& x, const Expression& least, const Expression& most) {
   return ops::logit(ops::where(least, ops::where(most, x, ops::gt(x, most)), ops::lt(x, least)));
 }
-// Where numbers alone are computed with, that has the digits of f32: those of f64 are given.
+// A computation of numbers alone has the digits of f32, so f64 values are passed in.
 struct Logit {
   static Call of(const Tensor& x, std::optional<double> eps) {
     if (eps && std::isnan(*eps)) return {};
-    if (!eps || *eps < 0) return Call(TensorOp::logit, Types::to_floats, Gives::common, x);
+    if (!eps || *eps < 0) return Call(TensorOp::logit, Types::to_floats, ResultType::common, x);
     if (x.scalar_type() == at::kDouble)
-      return Call([](Numbers n) { return limited_logit(n[0], n[1], n[2]); }, Types::to_floats, Gives::common, x, Scalar(*eps),
+      return Call([](Numbers n) { return limited_logit(n[0], n[1], n[2]); }, Types::to_floats, ResultType::common, x, Scalar(*eps),
                   Scalar(1.0 - *eps));
-    if (is_short_float(Input(x))) return left(Why::type);  // PyTorch rounds behind each step
-    return Call([](Numbers n) { return limited_logit(n[0], n[1], 1.0 - n[1]); }, Types::to_floats, Gives::common, x, Scalar(*eps));
+    if (is_short_float(Input(x))) return decline(FallbackReason::type);  // PyTorch rounds behind each step
+    return Call([](Numbers n) { return limited_logit(n[0], n[1], 1.0 - n[1]); }, Types::to_floats, ResultType::common, x, Scalar(*eps));
   }
 };
 struct Lerp {
   template <class Weight>
   static Call of(const Tensor& from, const Tensor& to, const Weight& weight) {
-    if (from.scalar_type() != to.scalar_type()) return left(Why::type);
+    if (from.scalar_type() != to.scalar_type()) return decline(FallbackReason::type);
     if constexpr (std::is_same_v<Weight, Tensor>) {
-      if (from.scalar_type() != weight.scalar_type()) return left(Why::type);
+      if (from.scalar_type() != weight.scalar_type()) return decline(FallbackReason::type);
     }
-    return Call(TensorOp::lerp, Types::floats, Gives::common, from, to, weight);
+    return Call(TensorOp::lerp, Types::floats, ResultType::common, from, to, weight);
   }
 };
 struct Where {
   template <class A, class B>
   static Call of(const Tensor& condition, const A& a, const B& b) {
-    if (condition.scalar_type() != at::kBool || condition.unsafeGetTensorImpl()->is_wrapped_number()) return left(Why::type);
-    return Call(TensorOp::where, Types::all, Gives::common, a, b, condition);
+    if (condition.scalar_type() != at::kBool || condition.unsafeGetTensorImpl()->is_wrapped_number()) return decline(FallbackReason::type);
+    return Call(TensorOp::where, Types::all, ResultType::common, a, b, condition);
   }
 };
 struct MaskedFill {
   static Call of(const Tensor& x, const Tensor& mask, const Scalar& value) {
-    if (mask.scalar_type() != at::kBool || !at::isFloatingType(x.scalar_type())) return left(Why::type);
-    return Call(TensorOp::where, Types::floats, Gives::common, value, x, mask);
+    if (mask.scalar_type() != at::kBool || !at::isFloatingType(x.scalar_type())) return decline(FallbackReason::type);
+    return Call(TensorOp::where, Types::floats, ResultType::common, value, x, mask);
   }
 };
-// Backends multiply by the number at different places, which tells where products are too large for the type.
+// Backends multiply by the number at different places, which matters if products overflow.
 struct Addcmul {
   static Call of(const Tensor& x, const Tensor& a, const Tensor& b, const Scalar& value) {
-    if (x.is_cpu()) return Call([](Numbers n) { return n[0] + n[3] * n[1] * n[2]; }, Types::floats, Gives::common, x, a, b, value);
-    return Call([](Numbers n) { return n[0] + n[3] * (n[1] * n[2]); }, Types::floats, Gives::common, x, a, b, value);
+    if (x.is_cpu()) return Call([](Numbers n) { return n[0] + n[3] * n[1] * n[2]; }, Types::floats, ResultType::common, x, a, b, value);
+    return Call([](Numbers n) { return n[0] + n[3] * (n[1] * n[2]); }, Types::floats, ResultType::common, x, a, b, value);
   }
 };
 struct Addcdiv {
   static Call of(const Tensor& x, const Tensor& a, const Tensor& b, const Scalar& value) {
-    if (x.is_cpu()) return Call([](Numbers n) { return n[0] + n[3] * n[1] / n[2]; }, Types::floats, Gives::common, x, a, b, value);
-    return Call([](Numbers n) { return n[0] + n[3] * (n[1] / n[2]); }, Types::floats, Gives::common, x, a, b, value);
+    if (x.is_cpu()) return Call([](Numbers n) { return n[0] + n[3] * n[1] / n[2]; }, Types::floats, ResultType::common, x, a, b, value);
+    return Call([](Numbers n) { return n[0] + n[3] * (n[1] / n[2]); }, Types::floats, ResultType::common, x, a, b, value);
   }
 };
-// Of any types: everything becomes that of the target.
+// Of any types: the element is converted to the type of the target.
 struct Copy {
   static Call of(const Tensor& self, const Tensor& from, bool) {
     if (self.is_same(from)) return {};
-    if (self.device() != from.device()) return left(Why::device);
-    // On CUDA what is no number becomes 0 as an integer of 32 bits, unless it comes from one of 64.
+    if (self.device() != from.device()) return decline(FallbackReason::device);
+    // CUDA converts NaN to 0 as a 32-bit integer, unless it comes from f64.
     if (self.scalar_type() == at::kInt && !self.is_cpu() && at::isFloatingType(from.scalar_type()) && from.scalar_type() != at::kDouble)
-      return Call([](Numbers x) { return ops::where(x[0], 0.0, ops::eq(x[0], x[0])); }, Types::all, Gives::target, from).in_floats();
-    return Call([](Numbers x) { return x[0]; }, Types::all, Gives::target, from);
+      return Call([](Numbers x) { return ops::where(x[0], 0.0, ops::eq(x[0], x[0])); }, Types::all, ResultType::target, from).in_floats();
+    return Call([](Numbers x) { return x[0]; }, Types::all, ResultType::target, from);
   }
 };
 struct Fill {
   static Call of(const Tensor&, const Scalar& value) {
-    return Call([](Numbers x) { return x[0]; }, Types::all, Gives::target, value);
+    return Call([](Numbers x) { return x[0]; }, Types::all, ResultType::target, value);
   }
 };
 struct Zero {
   static Call of(const Tensor&) {
-    return Call([](Numbers x) { return x[0]; }, Types::all, Gives::target, Scalar(0));
+    return Call([](Numbers x) { return x[0]; }, Types::all, ResultType::target, Scalar(0));
   }
 };
 
@@ -340,7 +341,7 @@ struct Zero {
 using ops::erf, ops::exp, ops::ge, ops::gt, ops::le, ops::log1p, ops::logical_and, ops::logical_or, ops::lt, ops::sigmoid, ops::tanh,
     ops::where;
 
-// What is no number fails each comparison: conditions are those of PyTorch's kernels.
+// NaN fails each comparison: conditions are those of PyTorch's kernels.
 Expression sigmoid_backward(Numbers x) { return x[0] * (1.0 - x[1]) * x[1]; }
 Expression tanh_backward(Numbers x) { return x[0] * (1.0 - x[1] * x[1]); }
 Expression threshold_backward(Numbers x) { return where(0.0, x[0], le(x[1], x[2])); }
@@ -373,29 +374,29 @@ Expression mish_backward(Numbers x) {
   const Expression t = tanh(log1p(exp(x[1])));
   return x[0] * (t + x[1] * sigmoid(x[1]) * (1.0 - t * t));
 }
-// Of the gradient, x, a factor of x, and the product above which it is x.
+// Arguments: gradient, x, beta, threshold.
 Expression softplus_backward(Numbers x) {
   const Expression z = exp(x[1] * x[2]);
   return where(x[0], x[0] * z / (z + 1.0), gt(x[1] * x[2], x[3]));
 }
-// Of the gradient, x or the result, and the factors below 0, above it, and of the exponent.
+// Arguments: gradient, x or the result, and the factors below 0, above 0, and of the exponent.
 Expression elu_backward_of_x(Numbers x) { return where(x[0] * x[4] * x[2] * exp(x[1] * x[4]), x[0] * x[3], le(x[1], 0.0)); }
 Expression elu_backward_of_result(Numbers x) { return where(x[0] * x[4] * (x[1] + x[2]), x[0] * x[3], le(x[1], 0.0)); }
 Expression logit_backward(Numbers x) { return x[0] / (x[1] * (1.0 - x[1])); }
 
 struct EluBackward {
   static Call of(const Tensor& grad, const Scalar& alpha, const Scalar& scale, const Scalar& input_scale, bool is_result, const Tensor& x) {
-    if (!have(x, alpha, scale, input_scale)) return left(Why::type);
-    // PyTorch refuses it: the result does not tell what it comes from.
+    if (!have(x, alpha, scale, input_scale)) return decline(FallbackReason::type);
+    // PyTorch refuses it: x cannot be computed from the result.
     if (is_result && alpha.toDouble() < 0) return {};
-    return Call(is_result ? elu_backward_of_result : elu_backward_of_x, Types::floats, Gives::common, grad, x,
+    return Call(is_result ? elu_backward_of_result : elu_backward_of_x, Types::floats, ResultType::common, grad, x,
                 Scalar(alpha.toDouble() * scale.toDouble()), scale, input_scale);
   }
 };
 struct HardtanhBackward {
   static Call of(const Tensor& grad, const Tensor& x, const Scalar& least, const Scalar& most) {
-    if (is_nan(least) || is_nan(most)) return {};  // one at which kernels for vectors and for single elements differ
-    return Call(hardtanh_backward, Types::floats, Gives::common, grad, x, least, most);
+    if (is_nan(least) || is_nan(most)) return {};  // PyTorch's vector and scalar kernels differ
+    return Call(hardtanh_backward, Types::floats, ResultType::common, grad, x, least, most);
   }
 };
 struct LogitBackward {
@@ -406,20 +407,20 @@ struct LogitBackward {
     const double outside = limited ? 0 : std::numeric_limits<double>::quiet_NaN();
     if (x.scalar_type() == at::kDouble)
       return Call([](Numbers n) { return where(n[4], logit_backward(n), logical_or(lt(n[1], n[2]), gt(n[1], n[3]))); }, Types::floats,
-                  Gives::common, grad, x, Scalar(least), Scalar(1.0 - least), Scalar(outside));
+                  ResultType::common, grad, x, Scalar(least), Scalar(1.0 - least), Scalar(outside));
     return Call([](Numbers n) { return where(n[3], logit_backward(n), logical_or(lt(n[1], n[2]), gt(n[1], 1.0 - n[2]))); }, Types::floats,
-                Gives::common, grad, x, Scalar(least), Scalar(outside));
+                ResultType::common, grad, x, Scalar(least), Scalar(outside));
   }
 };
 struct GeluBackward {
   static Call of(const Tensor& grad, const Tensor& x, c10::string_view approximate) {
     if (approximate != "none" && approximate != "tanh") return {};
-    return Call(approximate == "tanh" ? gelu_tanh_backward : gelu_backward, Types::floats, Gives::common, grad, x);
+    return Call(approximate == "tanh" ? gelu_tanh_backward : gelu_backward, Types::floats, ResultType::common, grad, x);
   }
 };
 struct LeakyReluBackward {
   static Call of(const Tensor& grad, const Tensor& x, const Scalar& slope, bool) {
-    return Call(leaky_relu_backward, Types::floats, Gives::common, grad, x, slope);
+    return Call(leaky_relu_backward, Types::floats, ResultType::common, grad, x, slope);
   }
 };
 
@@ -433,7 +434,7 @@ using namespace dwell::pytorch;  // NOLINT(google-build-using-namespace): of thi
 namespace aten = at::_ops;
 using dwell::TensorOp;
 
-// Entries that follow from the rows of tensor_op.hpp. `one`: x -> y, in place, and with `out`.
+// Operations with a row in tensor_op.hpp. `one`: of one tensor: with a new result, in place, and with `out`.
 #define DWELL_TAKE_one(name, types) \
   take_all<Direct<TensorOp::name, Types::types, gives(TensorOp::name)>, aten::name, aten::name##_, aten::name##_out>(m);
 // `two`: the same of two tensors, and of a tensor and a number.
@@ -462,14 +463,14 @@ void dwell::pytorch::take_elementwise(torch::Library& m) {
   take_all<Add, aten::add_Tensor, aten::add__Tensor, aten::add_out>(m);
   take_all<Sub, aten::sub_Tensor, aten::sub__Tensor, aten::sub_out>(m);
   take_all<Rsub, aten::rsub_Tensor, aten::rsub_Scalar>(m);
-  take_all<Direct<TensorOp::mul, Types::all, Gives::converted>, aten::mul_Tensor, aten::mul__Tensor, aten::mul_out>(m);
-  take_all<Direct<TensorOp::div, Types::to_floats, Gives::converted>, aten::div_Tensor, aten::div__Tensor, aten::div_out>(m);
+  take_all<Direct<TensorOp::mul, Types::all, ResultType::converted>, aten::mul_Tensor, aten::mul__Tensor, aten::mul_out>(m);
+  take_all<Direct<TensorOp::div, Types::to_floats, ResultType::converted>, aten::div_Tensor, aten::div__Tensor, aten::div_out>(m);
   take_all<DivMode, aten::div_Tensor_mode, aten::div__Tensor_mode, aten::div_out_mode>(m);
-  // Numbers are tensors to the dispatcher.
+  // The dispatcher gets numbers as tensors.
   offer_all<Add, aten::add_Scalar, aten::add__Scalar>();
   offer_all<Sub, aten::sub_Scalar, aten::sub__Scalar>();
-  offer_all<Direct<TensorOp::mul, Types::all, Gives::converted>, aten::mul_Scalar, aten::mul__Scalar>();
-  offer_all<Direct<TensorOp::div, Types::to_floats, Gives::converted>, aten::div_Scalar, aten::div__Scalar>();
+  offer_all<Direct<TensorOp::mul, Types::all, ResultType::converted>, aten::mul_Scalar, aten::mul__Scalar>();
+  offer_all<Direct<TensorOp::div, Types::to_floats, ResultType::converted>, aten::div_Scalar, aten::div__Scalar>();
   take_all<WholeQuotient<TensorOp::floor_divide>, aten::floor_divide, aten::floor_divide__Tensor, aten::floor_divide_out>(m);
   take_all<Divided<TensorOp::remainder>, aten::remainder_Scalar_Tensor, aten::remainder_Tensor, aten::remainder__Tensor,
            aten::remainder_Tensor_out>(m);

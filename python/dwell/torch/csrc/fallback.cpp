@@ -1,4 +1,3 @@
-// Operations that are not taken: PyTorch runs them, behind those that were collected and have to do with their tensors.
 #include "fallback.hpp"
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -15,11 +14,11 @@
 
 #include <dwell/error.hpp>
 
-#include "baked.hpp"
 #include "collector.hpp"
 #include "dispatch_key.hpp"
 #include "memory.hpp"
 #include "operation_kernel.hpp"
+#include "recorded_constants.hpp"
 
 namespace dwell::pytorch {
 
@@ -29,7 +28,7 @@ thread_local Taking taking = Taking::as_the_key;
 std::atomic<bool> takes_none{false};
 std::atomic<bool> forked{false};
 
-// By name. Counters stay where they are.
+// Counters by name of the operation; references to them stay valid.
 struct AllFallbacks {
   std::mutex mutex;
   std::map<std::string, Fallbacks> of;
@@ -54,13 +53,13 @@ void flush_if_named(c10::StorageImpl* storage, const char* operation) {
                                        " cannot be recorded: dwell does not do it with these arguments, and it reads or writes what was "
                                        "recorded: leave it out of the recording, and call it between replays");
   Collector* const collector = Collector::known(storage->device());
-  if (collector != nullptr && collector->names(storage)) collector->flush(Reason::fallback, false);
+  if (collector != nullptr && collector->names(storage)) collector->flush(FlushReason::fallback, false);
 }
 
-// Its elements are in tensors of its own, as those of sparse ones.
+// A tensor whose elements lie in other tensors, as those of sparse ones.
 void flush_device(const c10::Device& device) {
   Collector* const collector = device.is_cpu() || device.is_cuda() ? Collector::known(device) : nullptr;
-  if (collector != nullptr) collector->flush(Reason::fallback, false);
+  if (collector != nullptr) collector->flush(FlushReason::fallback, false);
 }
 
 void flush_for_value(const c10::IValue& value, const char* operation) {
@@ -77,26 +76,26 @@ void fall_back(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::j
   thread_local std::unordered_map<const c10::FunctionSchema*, Fallbacks*> counters;
   Fallbacks*& counter = counters[&schema];
   if (counter == nullptr) counter = &fallbacks_of(schema.name().c_str(), schema.overload_name().c_str());
-  counter->count(Why::operation);
+  counter->count(FallbackReason::operation);
   const bool any = is_anything_collected();
   if (any) {
     const std::size_t arguments = schema.arguments().size();
     for (auto value = stack->end() - static_cast<std::ptrdiff_t>(arguments); value != stack->end(); ++value)
       flush_for_value(*value, schema.name().c_str());
   }
-  const Elsewhere elsewhere;
+  const CountedFallback counted;
   const ExcludeDwell excluded;
   if (!any) return op.redispatchBoxed(below(keys), stack);
   if (Recording::mine() == nullptr) return redispatch_behind(op, below(keys), stack);
-  Beside beside = Beside::of(op);
+  UnrecordedCall call = UnrecordedCall::of(op);
   const auto last = [&](std::size_t count) { return std::span(*stack).last(count); };
-  for (const c10::IValue& value : last(schema.arguments().size())) beside.argument(value);
+  for (const c10::IValue& value : last(schema.arguments().size())) call.argument(value);
   redispatch_behind(op, below(keys), stack);
-  for (const c10::IValue& value : last(schema.returns().size())) beside.add(value);
-  beside.ran();
+  for (const c10::IValue& value : last(schema.returns().size())) call.add(value);
+  call.ran();
 }
 
-// How often the arguments that an operation may write have been written.
+// Sum of the version counters of the arguments that an operation may write.
 std::uint64_t versions_of(const c10::FunctionSchema& schema, std::span<const c10::IValue> arguments) {
   std::uint64_t sum = 0;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -110,15 +109,15 @@ std::uint64_t versions_of(const c10::FunctionSchema& schema, std::span<const c10
 
 bool is_of_guard(const c10::Error& error) { return error.msg().find(Guard::kText) != std::string::npos; }
 
-// Operations whose code has been seen to read memory itself, in this thread.
+// Operations that have hit a guard in this thread.
 std::unordered_set<const c10::FunctionSchema*>& known_readers() {
   thread_local std::unordered_set<const c10::FunctionSchema*> all;
   return all;
 }
 
-// A call behind all that was collected, with nothing taken meanwhile.
+// Flushes all collectors and runs a call, taking nothing meanwhile.
 void redispatch_alone(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
-  for (Collector* const collector : Collector::all()) collector->flush(Reason::fallback, false);
+  for (Collector* const collector : Collector::all()) collector->flush(FlushReason::fallback, false);
   const struct Set {
     Taking before = taking;
     Set() { taking = Taking::no; }
@@ -146,7 +145,6 @@ void redispatch_behind(const c10::OperatorHandle& op, c10::DispatchKeySet keys, 
   redispatch_alone(op, keys, stack);
 }
 
-// Operations that touch no element: what they return is a view of an argument.
 bool only_views(const c10::FunctionSchema& schema) {
   if (schema.is_mutable() || schema.returns().empty()) return false;
   for (const c10::Argument& value : schema.returns())
@@ -157,12 +155,12 @@ bool only_views(const c10::FunctionSchema& schema) {
 namespace {
 
 bool is_aten(const c10::FunctionSchema& schema) { return schema.name().rfind("aten::", 0) == 0 && schema.overload_name() != "out"; }
-// Operations that touch no element: views, and such that allocate.
+// Whether an operation accesses no elements: it returns views, or allocates.
 bool touches_nothing(const c10::FunctionSchema& schema) {
   static const std::set<std::string> allocate = {"aten::empty", "aten::empty_strided", "aten::new_empty", "aten::new_empty_strided"};
   return is_aten(schema) && (only_views(schema) || allocate.count(schema.name()) != 0);
 }
-// Operations that are made of others, with which the same is done as with any. Some only give views when nothing has to be copied.
+// Whether an operation calls other operations, which come to the dispatcher themselves. Some return a view if nothing has to be copied.
 bool is_made_of_others(const c10::OperatorHandle& op) {
   static const std::set<std::string> all = {
       "aten::empty_like",   "aten::_to_copy",      "aten::clone",    "aten::zeros",        "aten::zeros_like",   "aten::new_zeros",
@@ -192,8 +190,8 @@ bool is_forked() { return forked.load(std::memory_order_relaxed); }
 void set_taking(Taking now) { taking = now; }
 Taking taking_now() { return taking; }
 
-Elsewhere::~Elsewhere() {
-  if (limits().resident.load(std::memory_order_relaxed)) counts().elsewhere.fetch_add(1, std::memory_order_relaxed);
+CountedFallback::~CountedFallback() {
+  if (limits().resident.load(std::memory_order_relaxed)) counts().fallbacks.fetch_add(1, std::memory_order_relaxed);
 }
 
 void flush_for(const at::Tensor& tensor, const char* operation) {
@@ -230,36 +228,37 @@ std::vector<FallenBack> fallen_back() {
   std::vector<FallenBack> list;
   for (const auto& [name, by_reason] : all.of)
     for (std::size_t why = 0; why < by_reason.calls.size(); ++why)
-      if (const std::int64_t calls = by_reason.calls[why].load(); calls != 0) list.push_back({name, static_cast<Why>(why), calls});
+      if (const std::int64_t calls = by_reason.calls[why].load(); calls != 0)
+        list.push_back({name, static_cast<FallbackReason>(why), calls});
   return list;
 }
 
-const char* name_of(Why why) {
+const char* name_of(FallbackReason why) {
   switch (why) {
-    case Why::operation: return "operation";
-    case Why::arguments: return "arguments";
-    case Why::elements: return "elements";
-    case Why::size: return "size";
-    case Why::type: return "type";
-    case Why::layout: return "layout";
-    case Why::device: return "device";
-    case Why::mode: return "mode";
-    case Why::thread: return "thread";
-    case Why::kWhys: break;
+    case FallbackReason::operation: return "operation";
+    case FallbackReason::arguments: return "arguments";
+    case FallbackReason::elements: return "elements";
+    case FallbackReason::size: return "size";
+    case FallbackReason::type: return "type";
+    case FallbackReason::layout: return "layout";
+    case FallbackReason::device: return "device";
+    case FallbackReason::mode: return "mode";
+    case FallbackReason::thread: return "thread";
+    case FallbackReason::kReasons: break;
   }
   return "";
 }
 
-Why why_not_taken(c10::DispatchKeySet keys) {
+FallbackReason reason_not_taken(c10::DispatchKeySet keys) {
   switch (c10::toFunctionalityKey(keys.highestPriorityTypeId())) {
     case c10::DispatchKey::Sparse:
     case c10::DispatchKey::SparseCsr:
     case c10::DispatchKey::NestedTensor:
     case c10::DispatchKey::Quantized:
-    case c10::DispatchKey::MkldnnCPU: return Why::layout;
-    case c10::DispatchKey::Dense: return Why::device;
-    case c10::DispatchKey::Undefined: return Why::arguments;  // no tensor
-    default: return Why::mode;
+    case c10::DispatchKey::MkldnnCPU: return FallbackReason::layout;
+    case c10::DispatchKey::Dense: return FallbackReason::device;
+    case c10::DispatchKey::Undefined: return FallbackReason::arguments;  // no tensor
+    default: return FallbackReason::mode;
   }
 }
 
@@ -285,32 +284,32 @@ void pass_or_fall_back(torch::Library& aten, torch::Library& any) {
 
 namespace {
 
-// Of calls that Python has told of and that have not ended: one that is not recorded, or nothing.
-thread_local std::vector<std::optional<Beside>> told;
+// Calls between before_fallback and after_fallback, the innermost last. Nothing for those outside of a recording.
+thread_local std::vector<std::optional<UnrecordedCall>> open_calls;
 
 }  // namespace
 
 void before_fallback(const std::string& operation, at::TensorList tensors, const std::vector<std::int64_t>& places, bool is_mode) {
-  fallbacks_of(operation.c_str(), "").count(is_mode ? Why::mode : Why::operation);
+  fallbacks_of(operation.c_str(), "").count(is_mode ? FallbackReason::mode : FallbackReason::operation);
   const std::string name = operation.substr(0, operation.find('.'));
   flush_for(tensors, name.c_str());
-  std::optional<Beside> beside;
+  std::optional<UnrecordedCall> call;
   const auto op =
       c10::Dispatcher::singleton().findSchema({name, operation.size() == name.size() ? std::string() : operation.substr(name.size() + 1)});
   if (Recording::mine() != nullptr && op) {
-    beside.emplace(Beside::of(*op));
-    for (std::size_t i = 0; i < tensors.size(); ++i) beside->argument(tensors[i], static_cast<std::size_t>(places[i]));
+    call.emplace(UnrecordedCall::of(*op));
+    for (std::size_t i = 0; i < tensors.size(); ++i) call->argument(tensors[i], static_cast<std::size_t>(places[i]));
   }
-  told.push_back(std::move(beside));
+  open_calls.push_back(std::move(call));
 }
 void after_fallback(at::TensorList results) {
-  const Elsewhere elsewhere;
-  if (told.empty()) return;
-  std::optional<Beside> beside = std::move(told.back());
-  told.pop_back();
-  if (!beside) return;
-  for (const at::Tensor& result : results) beside->add(result);
-  beside->ran();
+  const CountedFallback counted;
+  if (open_calls.empty()) return;
+  std::optional<UnrecordedCall> call = std::move(open_calls.back());
+  open_calls.pop_back();
+  if (!call) return;
+  for (const at::Tensor& result : results) call->add(result);
+  call->ran();
 }
 
 }  // namespace dwell::pytorch

@@ -1,10 +1,10 @@
-// Puts rules of operations behind PyTorch's functions and methods: each keeps its object, its definition and its hash, by which compilers
-// find it, and is called by another function. That one asks whether the call may go straight, and calls PyTorch's otherwise.
+// Installs rules of operations in PyTorch's functions and methods. Each keeps its object, its definition and its hash, by which compilers
+// find it; its call goes to a function of ours, which takes the fast path if it can and calls PyTorch's function otherwise.
 #include "fast_path.hpp"
 
 #include <vector>
 
-#include "interpreter.hpp"
+#include "gil.hpp"
 
 namespace dwell::pytorch {
 
@@ -47,7 +47,7 @@ namespace {
 
 // ---- Calls -----------------------------------------------------------------------------------------------------------------------------
 
-// A path with what its schema says of the parameters.
+// A path and the parameters of its schema.
 struct Candidate {
   FastPath path;
   std::size_t positional = 0;                                // parameters that may be given by place
@@ -56,11 +56,11 @@ struct Candidate {
   std::array<Argument, FastPath::kMostParameters> defaults{};
 };
 
-// A function or method of PyTorch's.
+// A function or method of PyTorch with fast paths.
 struct Entry {
-  vectorcallfunc method = nullptr;  // how a method was called before; functions are called by their definition
-  PyCFunction bare = nullptr;       // of a method without arguments
-  PyMethodDef definition{};         // that such a method has now
+  vectorcallfunc method = nullptr;  // the original call of a method; functions are called by their definition
+  PyCFunction bare = nullptr;       // the original call of a method without arguments
+  PyMethodDef definition{};         // the new definition of such a method
   std::vector<Candidate> candidates;
 };
 constexpr std::size_t kMostEntries = 768;
@@ -68,12 +68,12 @@ std::array<Entry, kMostEntries> entries;
 std::size_t entry_count = 0;
 
 bool in_use = true;
-std::uint64_t calls = 0;            // under the interpreter's lock
-c10::DispatchKeySet plain_keys;     // of a tensor that has no part in a call but its memory
-c10::DispatchKeySet host_keys;      // the same of one on the host
-c10::DispatchKeySet straight_keys;  // that are on in a thread that takes operations
+std::uint64_t calls = 0;            // guarded by the GIL
+c10::DispatchKeySet plain_keys;     // of a plain tensor (is_plain)
+c10::DispatchKeySet host_keys;      // of a plain tensor on the host
+c10::DispatchKeySet straight_keys;  // on in a thread that takes operations
 
-// Whether this thread's calls go from Python to the backend's kernel with nothing between but autograd, which is asked tensor by tensor.
+// Whether nothing but autograd stands between this thread's calls and the backend's kernel. Autograd is checked for each tensor.
 bool is_straight() {
   if (!in_use || !takes_here()) return false;
   const c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
@@ -81,7 +81,7 @@ bool is_straight() {
          !at::hasCallbacks();
 }
 
-// Whether no gradient has a part in what is done with a tensor.
+// Whether autograd ignores operations on a tensor.
 bool has_no_gradient(c10::TensorImpl* impl) {
   c10::AutogradMetaInterface* const meta = impl->autograd_meta();
   if (meta == nullptr) return true;
@@ -115,7 +115,7 @@ bool read_dims(PyObject* from, Argument& to) {
   return true;
 }
 
-// False for what only PyTorch understands.
+// Reads an argument. Returns false for objects that only PyTorch's parser understands.
 bool read(PyObject* from, Argument& to) {
   if (THPVariable_CheckExact(from)) return read_tensor(THPVariable_Unpack(from), to);
   if (PyFloat_CheckExact(from)) {
@@ -124,7 +124,7 @@ bool read(PyObject* from, Argument& to) {
     return true;
   }
   if (PyBool_Check(from)) {
-    to.kind = ArgumentKind::truth;
+    to.kind = ArgumentKind::boolean;
     to.integers[0] = from == Py_True ? 1 : 0;
     return true;
   }
@@ -139,7 +139,7 @@ bool read(PyObject* from, Argument& to) {
   if (PyUnicode_CheckExact(from)) {
     Py_ssize_t length = 0;
     to.kind = ArgumentKind::text;
-    to.text = PyUnicode_AsUTF8AndSize(from, &length);  // which the object keeps
+    to.text = PyUnicode_AsUTF8AndSize(from, &length);  // owned by the object
     to.length = static_cast<std::size_t>(length);
     if (to.text == nullptr) PyErr_Clear();
     return to.text != nullptr;
@@ -147,18 +147,18 @@ bool read(PyObject* from, Argument& to) {
   return (PyTuple_CheckExact(from) || PyList_CheckExact(from)) && read_dims(from, to);
 }
 
-// What a call gave, in its order.
+// The arguments that Python passed, in their order.
 struct Given {
   static constexpr std::size_t kMost = FastPath::kMostParameters;
 
   std::size_t positional = 0;
-  std::size_t named = 0;  // behind those by place
+  std::size_t named = 0;  // after the positional ones
   std::array<Argument, kMost> arguments;
   std::array<PyObject*, kMost> objects;
   std::array<PyObject*, kMost> names;
 };
 
-// False where only PyTorch can tell what it means. `names`: a tuple of those of the last objects, or null.
+// Reads all arguments. Returns false if only PyTorch's parser understands one. `names`: a tuple of the names of the last objects, or null.
 bool read_all(PyObject* const* objects, std::size_t positional, PyObject* names, Given& given) {
   given.positional = positional;
   given.named = names != nullptr ? static_cast<std::size_t>(PyTuple_GET_SIZE(names)) : 0;
@@ -171,7 +171,7 @@ bool read_all(PyObject* const* objects, std::size_t positional, PyObject* names,
   return true;
 }
 
-// The arguments in the order of a candidate's parameters, and the object of the one with the result.
+// Puts the arguments in the order of a candidate's parameters, and finds the object to return. Returns false if they do not fit.
 bool place(const Candidate& candidate, const Given& given, std::array<const Argument*, Given::kMost>& placed, PyObject*& result) {
   const FastPath& path = candidate.path;
   if (given.positional > candidate.positional) return false;
@@ -198,7 +198,7 @@ bool place(const Candidate& candidate, const Given& given, std::array<const Argu
   return true;
 }
 
-// That the calling thread is in, with the interpreter's lock or, once it has waited, without.
+// A call by a fast path. Starts with the GIL; release_gil releases it until the end.
 class StraightCall {
  public:
   StraightCall() : around_(std::exchange(here, this)) {}
@@ -209,7 +209,7 @@ class StraightCall {
   StraightCall(const StraightCall&) = delete;
   StraightCall& operator=(const StraightCall&) = delete;
 
-  static void let_go() {
+  static void release_gil() {
     if (here != nullptr && here->thread_ == nullptr) here->thread_ = PyEval_SaveThread();
   }
 
@@ -228,7 +228,7 @@ PyObject* to_python(const at::Tensor& tensor) {
   }
 }
 
-// The result, a new reference; null with no error set: PyTorch is to do it.
+// Tries the fast paths. Returns a new reference to the result; null without an error set if PyTorch is to make the call.
 PyObject* attempt(const Entry& entry, PyObject* const* objects, std::size_t positional, PyObject* names) {
   Given given;
   if (!read_all(objects, positional, names, given)) return nullptr;
@@ -251,7 +251,7 @@ PyObject* attempt(const Entry& entry, PyObject* const* objects, std::size_t posi
       END_HANDLE_TH_ERRORS
     }
     if (!taken) {
-      noted_why();  // the dispatcher asks again
+      take_reason();  // resets it: the dispatcher calls the rule again
       if (candidate.path.at_once) continue;
       return nullptr;
     }
@@ -265,7 +265,7 @@ PyObject* attempt(const Entry& entry, PyObject* const* objects, std::size_t posi
   return nullptr;
 }
 
-// PyTorch's own function, by its definition: it takes a tuple and a dictionary.
+// Calls PyTorch's own function by its definition, which takes a tuple and a dictionary.
 PyObject* call_function(PyObject* function, PyObject* const* objects, std::size_t positional, PyObject* names) {
   PyObject* const args = PyTuple_New(static_cast<Py_ssize_t>(positional));
   if (args == nullptr) return nullptr;
@@ -291,7 +291,7 @@ PyObject* call_function(PyObject* function, PyObject* const* objects, std::size_
   return result;
 }
 
-// How the entry of that number is called: a function, a method, and a method without arguments.
+// The new calls of entry number kEntry: of a function, a method, and a method without arguments.
 template <std::size_t kEntry>
 struct Enter {
   static PyObject* function(PyObject* callable, PyObject* const* objects, std::size_t flags, PyObject* names) {
@@ -330,7 +330,7 @@ constexpr auto ways = all_ways(std::make_index_sequence<kMostEntries>());
 
 // ---- Entries ---------------------------------------------------------------------------------------------------------------------------
 
-// False for what is not read.
+// Reads a default value. Returns false for types that are not read.
 bool read_default(const c10::IValue& from, Argument& to) {
   if (from.isNone()) {
     to.kind = ArgumentKind::none;
@@ -341,11 +341,11 @@ bool read_default(const c10::IValue& from, Argument& to) {
     to.kind = ArgumentKind::integer;
     to.integers[0] = from.toInt();
   } else if (from.isBool()) {
-    to.kind = ArgumentKind::truth;
+    to.kind = ArgumentKind::boolean;
     to.integers[0] = from.toBool() ? 1 : 0;
   } else if (from.isString()) {
     to.kind = ArgumentKind::text;
-    to.text = from.toStringRef().data();  // the schema keeps it
+    to.text = from.toStringRef().data();  // owned by the schema
     to.length = from.toStringRef().size();
   } else if (from.isIntList() && from.toIntVector().empty()) {
     to.kind = ArgumentKind::dims;
@@ -363,7 +363,7 @@ std::optional<Candidate> candidate_of(const FastPath& path) {
   for (std::size_t i = 0; i < path.parameters; ++i) {
     const c10::Argument& parameter = op->schema().arguments()[i];
     candidate.names[i] = PyUnicode_InternFromString(parameter.name().c_str());
-    // Overloads with numbers have alpha by place, and PyTorch's functions by name alone: by place they mean an older order of arguments.
+    // Pass alpha by name alone: PyTorch's functions read a positional one as an older order of arguments.
     if (!parameter.kwarg_only() && parameter.name() != "alpha") candidate.positional = i + 1;
     if (!parameter.default_value()) continue;
     candidate.has_default[i] = read_default(*parameter.default_value(), candidate.defaults[i]);
@@ -372,9 +372,8 @@ std::optional<Candidate> candidate_of(const FastPath& path) {
   return candidate;
 }
 
-// Has a function or method called by another function. Objects of other kinds than the interpreter's own two are left alone. A function's
-// definition stays what it was, since its hash follows from that. Interpreters call a method without arguments by its definition, past
-// what the object says of calls: it gets another one.
+// Replaces the call of a function or method. Leaves objects of other types than CPython's two alone. Keeps a function's definition, from
+// which its hash follows. Replaces the definition of a method without arguments: CPython calls it by that, and ignores its vectorcall.
 void put_behind(PyObject* object, const std::vector<Candidate>& candidates) {
   if (entry_count == kMostEntries) return;
   Entry& entry = entries[entry_count];
@@ -403,7 +402,7 @@ void put_behind(PyObject* object, const std::vector<Candidate>& candidates) {
   ++entry_count;
 }
 
-// The operators of Python's, which are methods of their own.
+// Operators of Python, which are methods of their own.
 const std::map<std::string, std::vector<const char*>>& operators() {
   static const std::map<std::string, std::vector<const char*>> of = {
       {"add", {"__add__", "__radd__"}},
@@ -425,7 +424,7 @@ const std::map<std::string, std::vector<const char*>>& operators() {
   return of;
 }
 
-// A new reference, or null where there is none of that name.
+// Returns a new reference, or null if there is no such name.
 PyObject* attribute(PyObject* of, const char* name) {
   PyObject* const found = of != nullptr ? PyObject_GetAttrString(of, name) : nullptr;
   if (found == nullptr) PyErr_Clear();
@@ -434,7 +433,7 @@ PyObject* attribute(PyObject* of, const char* name) {
 
 }  // namespace
 
-void let_go_of_interpreter() { StraightCall::let_go(); }
+void release_gil() { StraightCall::release_gil(); }
 
 void open_fast_paths() {
   const pybind11::gil_scoped_acquire interpreter;
@@ -443,7 +442,7 @@ void open_fast_paths() {
   host_keys = at::empty({0}, at::TensorOptions(at::kCPU)).key_set();
   std::map<std::string, std::vector<Candidate>> by_name;
   for (const FastPath& path : offered())
-    if (auto candidate = candidate_of(path)) by_name[std::string(path.name).substr(6)].push_back(*candidate);  // behind aten::
+    if (auto candidate = candidate_of(path)) by_name[std::string(path.name).substr(6)].push_back(*candidate);  // without aten::
   PyObject* const torch = PyImport_ImportModule("torch._C");
   PyObject* const tensor = attribute(torch, "TensorBase");
   PyObject* const methods = tensor != nullptr ? tensor : attribute(torch, "_TensorBase");
@@ -457,7 +456,7 @@ void open_fast_paths() {
   PyObject* const self = PyUnicode_InternFromString("self");
   for (const auto& [name, candidates] : by_name) {
     for (PyObject* const in : {functions, layers}) put(in, name.c_str(), candidates);
-    // The tensor before a method's dot is the parameter `self`, which `where` has in second place.
+    // The tensor before a method's dot is the parameter `self`, the second of `where`.
     std::vector<Candidate> of_methods = candidates;
     std::erase_if(of_methods, [self](const Candidate& one) { return one.names[0] != self; });
     if (of_methods.empty()) continue;
@@ -479,7 +478,7 @@ std::uint64_t fast_calls() { return calls; }
 
 namespace dwell::pytorch {
 
-void let_go_of_interpreter() {}
+void release_gil() {}
 void open_fast_paths() {}
 bool has_fast_paths() { return false; }
 void use_fast_paths(bool) {}

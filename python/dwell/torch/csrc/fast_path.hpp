@@ -1,8 +1,8 @@
-// Calls from Python straight to the rules of operations, past PyTorch's parser of arguments and its dispatcher.
+// Fast paths: calls from Python to the rules of operations, past PyTorch's argument parser and dispatcher.
 //
-// PyTorch takes longer to find the kernel of an operation than dwell to collect the operation. Where nothing between Python and the kernel
-// has a part in a call (no gradient, mode, subclass, wrapper, hook or profiler), its function or method goes to the operation's rule at
-// once. In all other cases, and when the rule says no, the call is PyTorch's own.
+// PyTorch takes longer to find the kernel of an operation than dwell to collect it. If nothing between Python and the kernel handles a call
+// (no gradient, mode, subclass, wrapper, hook or profiler), the function or method calls the operation's rule directly. In all other
+// cases, and when the rule declines, PyTorch makes the call.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -19,18 +19,18 @@
 
 namespace dwell::pytorch {
 
-// What an argument is: of what Python gave, or of what a parameter takes. A tensor is on a device whose operations are taken, a host tensor
-// beside that.
-enum class ArgumentKind : std::uint8_t { none, tensor, real, integer, truth, dims, text, host_tensor };
-// Some of them, a bit each.
+// The kind of an argument that Python passed, or that a parameter takes. `tensor` is on a device whose operations are taken, `host_tensor`
+// on the CPU beside a GPU.
+enum class ArgumentKind : std::uint8_t { none, tensor, real, integer, boolean, dims, text, host_tensor };
+// A set of kinds, a bit each.
 using ArgumentKinds = std::uint8_t;
 constexpr ArgumentKinds operator|(ArgumentKind a, ArgumentKind b) {
   return static_cast<ArgumentKinds>(1U << static_cast<unsigned>(a) | 1U << static_cast<unsigned>(b));
 }
 constexpr ArgumentKinds only(ArgumentKind kind) { return kind | kind; }
-constexpr ArgumentKinds kNumbers = (ArgumentKind::real | ArgumentKind::integer) | only(ArgumentKind::truth);
+constexpr ArgumentKinds kNumbers = (ArgumentKind::real | ArgumentKind::integer) | only(ArgumentKind::boolean);
 
-// An argument of a call, or a default. Owns neither the tensor nor the text. Only what its kind says is written: each call has several.
+// An argument of a call, or a default value. Owns neither the tensor nor the text. Only the members of its kind are written, to save time.
 struct Argument {
   static constexpr std::size_t kMostDims = 8;
 
@@ -42,10 +42,11 @@ struct Argument {
     const char* text;
   };
   std::size_t length;                            // of the text
-  std::array<std::int64_t, kMostDims> integers;  // the integer or the truth is the first
+  std::array<std::int64_t, kMostDims> integers;  // the first is the integer or the bool
 };
 
-// How a parameter of a type in an operation's schema is read. The primary template: it is not, and neither is the operation.
+// Reads a parameter of a type in an operation's schema. The primary template is for types that are not read: their operations have no fast
+// path.
 template <class T>
 struct Reader {
   static constexpr bool kReads = false;
@@ -63,12 +64,12 @@ template <>
 struct Reader<at::Scalar> : ReaderOf<kNumbers> {
   static at::Scalar read(const Argument& given) {
     if (given.kind == ArgumentKind::real) return given.real;
-    if (given.kind == ArgumentKind::truth) return given.integers[0] != 0;
+    if (given.kind == ArgumentKind::boolean) return given.integers[0] != 0;
     return given.integers[0];
   }
 };
 template <>
-struct Reader<bool> : ReaderOf<only(ArgumentKind::truth)> {
+struct Reader<bool> : ReaderOf<only(ArgumentKind::boolean)> {
   static bool read(const Argument& given) { return given.integers[0] != 0; }
 };
 template <>
@@ -100,21 +101,21 @@ template <>
 struct Reader<std::optional<std::int64_t>> : OptionalReader<std::int64_t> {};
 template <>
 struct Reader<std::optional<c10::string_view>> : OptionalReader<c10::string_view> {};
-// Types of results, which are left to PyTorch when they are named.
+// Result types: calls that name one are left to PyTorch.
 template <>
 struct Reader<std::optional<at::ScalarType>> : ReaderOf<only(ArgumentKind::none)> {
   static std::optional<at::ScalarType> read(const Argument&) { return {}; }
 };
-// Where a rule takes a pointer, which is null for none: the tensor is not copied.
+// For rules that take a pointer, null for no tensor, so that the tensor is not copied.
 template <>
 struct Reader<std::optional<at::Tensor>> : ReaderOf<ArgumentKind::none | ArgumentKind::tensor> {
   static const at::Tensor* read(const Argument& given) { return given.kind == ArgumentKind::none ? nullptr : given.tensor; }
 };
 
-// Where the result of a call is. `number`: the element of a tensor on the host, as a number of Python's.
+// Where the result of a call is. `number`: returned as a Python number, read from a tensor on the host.
 enum class ResultIn : std::uint8_t { its_own, first_argument, last_argument, number };
 
-// An operation that Python may call straight.
+// An operation with a fast path.
 struct FastPath {
   static constexpr std::size_t kMostParameters = 6;
 
@@ -123,20 +124,20 @@ struct FastPath {
   ResultIn result_in = ResultIn::its_own;
   std::size_t parameters = 0;
   std::array<ArgumentKinds, kMostParameters> fits{};
-  // Takes the call, and gives the result if that is its own; false: PyTorch is to do it. Arguments fit.
+  // Takes the call and sets `result` if it is a new tensor. Returns false to decline. Arguments have the parameters' kinds.
   bool (*attempt)(const Argument* const* arguments, at::Tensor& result) = nullptr;
-  bool at_once = false;  // it is no operation that is collected; when it says no, others are tried
+  bool at_once = false;  // runs at once instead of being collected; when it declines, other candidates are tried
 };
-// Before `open_fast_paths`.
+// Adds a path. Call it before `open_fast_paths`.
 void offer(const FastPath& path);
-// Puts them behind PyTorch's functions and methods. Once, when everything is loaded. Does nothing when the extension was built without
-// Python's headers.
+// Installs the paths in PyTorch's functions and methods. Call it once, when everything is loaded. Does nothing if the extension was built
+// without Python's headers.
 void open_fast_paths();
-// Whether calls go there: all do after `open_fast_paths`. For comparisons.
+// Switches the paths on or off; they are on after `open_fast_paths`. For comparisons.
 void use_fast_paths(bool use);
-// Whether the extension has them.
+// Whether the extension was built with them.
 bool has_fast_paths();
-// Calls that went there.
+// Number of calls by a fast path.
 std::uint64_t fast_calls();
 
 template <class Op, class Rule, class Schema = typename Op::schema>
@@ -200,7 +201,7 @@ struct Offered<Op, Rule, Result(Arguments...)> {
   }
 };
 
-// Offers an operation of at::_ops, where all its parameters are read.
+// Offers a path for an operation of at::_ops, if all its parameters can be read.
 template <class Op, class Rule>
 void offer_fast_path() {
   if constexpr (Offered<Op, Rule>::kReads) Offered<Op, Rule>::offer_it();

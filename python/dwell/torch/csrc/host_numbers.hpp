@@ -1,10 +1,10 @@
-// Numbers that the host has in tensors of one element: an optimiser's count of steps, say.
+// Numbers of the host in CPU tensors of one element, such as an optimiser's count of steps.
 #pragma once
 
 namespace dwell::pytorch {
 
-// Offers calls from Python that add to such a number and that look at it, for as long as nothing collected has to do with it. They are done
-// at once: PyTorch takes longer to find its kernel, and a task on a CPU would have to run before the look.
+// Offers fast paths (fast_path.hpp) that add to such a number and that read it, unless a collected operation names it. They run at once:
+// PyTorch takes longer to find its kernel, and a task would have to run before the read.
 void offer_host_numbers();
 
 }  // namespace dwell::pytorch

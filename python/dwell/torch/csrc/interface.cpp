@@ -1,4 +1,4 @@
-// What Python calls: torch.ops.dwell.
+// The functions that Python calls: torch.ops.dwell.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/AutogradState.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -28,10 +28,10 @@ namespace dwell::pytorch {
 
 namespace {
 
-// Whether PyTorch was to run backward passes of the calling thread in threads of its own, before they were kept.
+// Whether the autograd engine used threads of its own for the calling thread, before keep_backward.
 thread_local std::optional<bool> had_backward_threads;
 
-// Backward passes that the calling thread starts run in it from now on, or as before. On a GPU PyTorch hands them to a thread of that
+// Has backward passes that the calling thread starts run in that thread, or as before. On a GPU PyTorch runs them in a thread of the
 // device, and waking two threads takes longer than some small operations.
 void keep_backward(bool keep) {
   c10::AutogradState& state = c10::AutogradState::get_tls_state();
@@ -48,19 +48,19 @@ void include_keys(bool on) {
   if (the_key.above != c10::DispatchKey::Undefined) c10::impl::tls_set_dispatch_key_included(the_key.above, on);
 }
 
-// Operations of the calling thread are taken from now on, or no more. Where a mode hands them over, Python enters it.
+// Takes operations of the calling thread from now on, or no more. Python enters the mode, if that passes calls on.
 void take_here(bool on) {
   keep_backward(on);
   if (!the_key.is_of_mode) include_keys(true);
   set_taking(on ? Taking::yes : Taking::no);
 }
 
-// The calling thread may have tensors whose results are not there yet: from others that take operations.
+// Has the calling thread flush before it reads tensors: other threads that take operations may pass it some.
 void watch() {
   if (the_key.is_of_mode || !c10::impl::tls_is_dispatch_key_included(the_key.key)) take_here(false);
 }
 
-// It has none any more. It may be one of the autograd engine's that ran a function of Python's, and work for others that take operations.
+// Ends `take` and `watch` for the calling thread. A thread of the autograd engine goes on with the keys of the thread that it works for.
 void leave() {
   keep_backward(false);
   set_taking(Taking::as_the_key);
@@ -75,8 +75,8 @@ void take_all_operations(torch::Library& library) {
   take_concatenations(library);
 }
 
-// Once, when everything is loaded: operations are taken by that key of the dispatcher's, by any that fits if it has no name. Returns why
-// none does: then a mode of Python's is to hand operations over, to those of the same name in `dwell_mode`.
+// Registers all operations at the dispatch key of this name, or at any that fits if it is empty. Call it once, when everything is loaded.
+// Returns an empty string, or why no key fits: then a Python mode passes calls on, to operations of the same name in `dwell_mode`.
 std::string open(const std::string& key) {
   std::string why = choose_key(key);
   const auto library = [](torch::Library::Kind kind, const char* name,
@@ -89,11 +89,11 @@ std::string open(const std::string& key) {
     return why;
   }
   torch::Library& aten = library(torch::Library::IMPL, "aten");
-  offer_host_numbers();  // ahead of operations that are collected
+  offer_host_numbers();  // before paths of operations that are collected
   take_all_operations(aten);
   pass_or_fall_back(aten, library(torch::Library::IMPL, "_"));
   watch_numbers(library(torch::Library::IMPL, "aten", takes_from_cpu() ? c10::DispatchKey::CPU : c10::DispatchKey::CUDA));
-  // Beside a GPU, nothing is collected of what the host can read.
+  // On a machine with a GPU no operation on CPU tensors is collected.
   if (!takes_from_cpu()) the_key.above = c10::DispatchKey::Undefined;
   if (the_key.above != c10::DispatchKey::Undefined)
     watch_composites(library(torch::Library::IMPL, "aten", the_key.above), library(torch::Library::IMPL, "_", the_key.above));
@@ -104,16 +104,16 @@ std::string open(const std::string& key) {
   return {};
 }
 
-// While a call past the dispatcher reads or replaces memory, PyTorch runs at once what the call calls. Returns what the thread did before.
-std::int64_t set_aside() {
+// Takes nothing in the calling thread until resume_taking: a call reads or replaces memory past the dispatcher. Returns the value to pass
+// to resume_taking.
+std::int64_t pause_taking() {
   const Taking before = taking_now();
   set_taking(Taking::no);
   return static_cast<std::int64_t>(before);
 }
-void set_back(std::int64_t before) { set_taking(static_cast<Taking>(before)); }
+void resume_taking(std::int64_t before) { set_taking(static_cast<Taking>(before)); }
 
-// Makes a tensor the number that Python has written where an operation takes a tensor. Modes are handed it as one, and only PyTorch's own
-// operations take it as such from them.
+// Marks a tensor as a wrapped number: modes get numbers of the program as numbers, where an operation takes a tensor.
 void mark_number(const at::Tensor& tensor) { tensor.unsafeGetTensorImpl()->set_wrapped_number(true); }
 
 std::tuple<std::vector<std::string>, std::vector<std::string>> names_passed() {
@@ -121,7 +121,7 @@ std::tuple<std::vector<std::string>, std::vector<std::string>> names_passed() {
   return {std::move(all.touch_nothing), std::move(all.made_of_others)};
 }
 
-// Recordings by number; Python holds each as long as it likes.
+// Recordings by number, which Python holds.
 struct Recordings {
   std::mutex mutex;
   std::map<std::int64_t, std::pair<Collector*, std::shared_ptr<Recording>>> all;
@@ -137,7 +137,7 @@ Recordings& recordings() {
   return *all;
 }
 
-// The calling thread's operations are recorded from now on.
+// Records the calling thread's operations from now on.
 std::int64_t begin_recording(const std::string& device) {
   if (Recording::mine() != nullptr) throw Error(errc::invalid_argument, "a recording inside of a recording: end the one before it first");
   Collector& collector = Collector::of(c10::Device(device));
@@ -160,19 +160,19 @@ void replay(std::int64_t number) {
   collector->replay(*recording);
 }
 void forget(std::int64_t number) {
-  if (is_forked()) return;  // it stays: the thread that would end it is the parent's
+  if (is_forked()) return;  // never freed: its thread is the parent's
   const auto [collector, recording] = recordings().of(number);
-  collector->flush(Reason::asked, true);  // it may run
+  collector->flush(FlushReason::asked, true);  // a replay may be in flight
   const std::lock_guard lock(recordings().mutex);
   recordings().all.erase(number);
 }
 
 void flush(bool wait) {
   if (is_forked()) return;
-  for (Collector* const collector : Collector::all()) collector->flush(Reason::asked, wait);
+  for (Collector* const collector : Collector::all()) collector->flush(FlushReason::asked, wait);
 }
 
-// When the process ends: the compilers and CUDA go then, which threads of the runtimes may be about to use.
+// Closes all collectors before the process ends: threads of the runtimes must not use compilers and CUDA after that.
 void close() {
   take_none();
   for (Collector* const collector : Collector::all()) collector->close();
@@ -187,7 +187,7 @@ void set_limits(std::int64_t elements, std::int64_t operations, bool resident) {
 std::vector<std::string> stats() {
   BatchStats ran;
   std::uint64_t taken = 0;
-  // A process that was forked off has none of its own.
+  // A forked child has no collector of its own.
   for (Collector* const collector : is_forked() ? std::vector<Collector*>() : Collector::all()) {
     const BatchStats some = collector->stats();
     taken += collector->taken();
@@ -199,7 +199,7 @@ std::vector<std::string> stats() {
                                  "tasks=" + std::to_string(ran.tasks), "programs=" + std::to_string(ran.programs),
                                  "compiled=" + std::to_string(ran.compiled)};
   for (std::size_t i = 0; i < counts().flushed.size(); ++i)
-    lines.push_back(std::string("flushed.") + name_of(static_cast<Reason>(i)) + "=" + std::to_string(counts().flushed[i].load()));
+    lines.push_back(std::string("flushed.") + name_of(static_cast<FlushReason>(i)) + "=" + std::to_string(counts().flushed[i].load()));
   for (const FallenBack& one : fallen_back())
     lines.push_back("fallback." + one.operation + "." + name_of(one.why) + "=" + std::to_string(one.calls));
   return lines;
@@ -214,8 +214,8 @@ TORCH_LIBRARY(dwell, m) {
   m.def("take(bool on) -> ()", &dwell::pytorch::take_here);
   m.def("watch() -> ()", &dwell::pytorch::watch);
   m.def("leave() -> ()", &dwell::pytorch::leave);
-  m.def("set_aside() -> int", &dwell::pytorch::set_aside);
-  m.def("set_back(int before) -> ()", &dwell::pytorch::set_back);
+  m.def("pause_taking() -> int", &dwell::pytorch::pause_taking);
+  m.def("resume_taking(int before) -> ()", &dwell::pytorch::resume_taking);
   m.def("begin_forked() -> ()", &dwell::pytorch::begin_forked);
   m.def("flush(bool wait) -> ()", &dwell::pytorch::flush);
   m.def("close() -> ()", &dwell::pytorch::close);

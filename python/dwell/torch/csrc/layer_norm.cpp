@@ -1,4 +1,4 @@
-// Normalisation of rows, which are all elements along the last dimensions.
+// layer_norm and rms_norm. A row is all elements along the last dimensions.
 #include <ATen/Operators.h>
 
 #include <array>
@@ -8,10 +8,10 @@
 #include <tuple>
 #include <vector>
 
+#include "fallback_reason.hpp"
 #include "operation_kernel.hpp"
 #include "operations.hpp"
 #include "rows.hpp"
-#include "why.hpp"
 
 namespace dwell::pytorch {
 
@@ -29,9 +29,9 @@ struct Rows {
   Dims shape;
 };
 
-// Nothing where PyTorch is to do it, or to complain.
+// Returns nothing if PyTorch is to run the call, or to refuse it.
 std::optional<Rows> rows_of(const Tensor& x, c10::SymIntArrayRef normalized, const Maybe& weight, const Maybe& bias) {
-  if (!is_float(x)) return left(Why::type);
+  if (!is_float(x)) return decline(FallbackReason::type);
   if (!is_small(x) || normalized.empty() || normalized.size() > static_cast<std::size_t>(x.dim())) return {};
   const std::size_t first = static_cast<std::size_t>(x.dim()) - normalized.size();
   Rows rows;
@@ -44,14 +44,14 @@ std::optional<Rows> rows_of(const Tensor& x, c10::SymIntArrayRef normalized, con
   for (const Maybe* const of : {&weight, &bias}) {
     if (!exists(*of)) continue;
     const Tensor& factor = **of;
-    if (factor.scalar_type() != x.scalar_type()) return left(Why::type);
-    if (factor.device() != x.device()) return left(Why::device);
+    if (factor.scalar_type() != x.scalar_type()) return decline(FallbackReason::type);
+    if (factor.device() != x.device()) return decline(FallbackReason::device);
     if (!is_small(factor) || factor.sizes() != x.sizes().slice(first)) return {};
   }
   return rows;
 }
 
-// Whether PyTorch's kernel for a CPU takes the elements of a row by vectors of 32 bytes alone, or has not enough for one.
+// Whether a row is a whole number of 32-byte vectors of PyTorch's CPU kernel, or shorter than one.
 bool has_none_beside_vectors(const Dims& shape, std::int64_t element_size) {
   std::int64_t elements = 1;
   for (const std::int64_t size : shape) elements *= size;
@@ -77,7 +77,7 @@ struct LayerNorm {
       const Dims along = to_dims(x, rows->axes);
       batch.layer_norm(view_of(out), from, rows->shape, view(weight), view(bias), epsilon);
       batch.mean(view_of(mean), from, along);
-      // PyTorch puts means of parts together, and has NaN where one is infinite; on a CPU also for the variance where one's square is.
+      // PyTorch combines means of parts, which gives NaN if one is infinite; on a CPU also for the variance if the square of one is.
       batch.assign(view_of(mean), Expression(view_of(mean)) + Expression(view_of(mean)) * 0.0);
       batch.var(view_of(spread), from, along, 0);
       const Expression root = ops::rsqrt(Expression(view_of(spread)) + epsilon);
@@ -101,8 +101,8 @@ struct RmsNorm {
     const Tensor out = empty_on(x, x.sizes(), x.scalar_type());
     const Tensor rstd = empty_on(x, sizes_without(x, rows->axes, true), wide);
     const Tensor squares = empty_on(x, x.sizes(), wide);
-    // PyTorch's kernel for a GPU takes elements by four. For other rows, and for those of doubles, it makes the mean of squares of mean and
-    // variance, and has NaN in a whole row where one element is infinite.
+    // PyTorch's GPU kernel reads four elements at once. For other rows, and for f64, it computes the mean of squares from mean and
+    // variance, which gives NaN in a whole row if one element is infinite.
     std::int64_t elements = 1;
     for (const std::int64_t size : rows->shape) elements *= size;
     const bool of_means = !x.is_cpu() && (elements % 4 != 0 || x.scalar_type() == at::kDouble);
@@ -135,8 +135,8 @@ struct LayerNormBackward {
     const at::DimVector sizes = sizes_without(x, rows->axes, true);
     const at::ScalarType wide = wide_type(x.scalar_type());
     const auto is_like_x = [&](const Tensor& of, at::IntArrayRef shape, at::ScalarType type) {
-      return holds(of.scalar_type() == x.scalar_type() || of.scalar_type() == type, Why::type) &&
-             holds(of.device() == x.device(), Why::device) && of.sizes() == shape && is_small(of);
+      return holds(of.scalar_type() == x.scalar_type() || of.scalar_type() == type, FallbackReason::type) &&
+             holds(of.device() == x.device(), FallbackReason::device) && of.sizes() == shape && is_small(of);
     };
     if (!is_like_x(grad, x.sizes(), x.scalar_type()) || !is_like_x(mean, sizes, wide) || !is_like_x(rstd, sizes, wide)) return {};
 
@@ -158,7 +158,7 @@ struct LayerNormBackward {
     if (exists(weight)) named.push_back(&*weight);
     const Dims along = to_dims(x, rows->axes);
     const Dims across = to_dims(x, ~rows->axes);
-    // What is left of a tensor like x when its rows are added up.
+    // The shape of x summed over its rows.
     const auto add_up = [&](Batch& batch, const Tensor& to, const Tensor& from) {
       if (across.size() == 0)
         batch.assign(view_of(to), Expression(view_of(from)));

@@ -38,10 +38,10 @@ bool is_foreign(c10::StorageImpl& storage) {
   return false;
 }
 
-Lifted::Lifted(c10::StorageImpl& storage) : storage_(is_guarded(storage) ? &storage : nullptr) {
+UnguardedScope::UnguardedScope(c10::StorageImpl& storage) : storage_(is_guarded(storage) ? &storage : nullptr) {
   if (storage_ != nullptr) Guard::lift(*storage_);
 }
-Lifted::~Lifted() {
+UnguardedScope::~UnguardedScope() {
   if (storage_ != nullptr) Guard::set(*storage_);
 }
 

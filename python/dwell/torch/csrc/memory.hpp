@@ -11,28 +11,28 @@
 
 namespace dwell::pytorch {
 
-// Of the first byte of a storage; null where it has no memory. Unlike StorageImpl::data, also where that raises an error.
+// Address of a storage's first byte; null without memory. Works on guarded storages, unlike StorageImpl::data.
 inline void* memory_of(c10::StorageImpl& storage) { return storage._mutable_data_ptr_no_checks().get(); }
 inline c10::StorageImpl& storage_of(const at::Tensor& tensor) {
   return *tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
 }
-// Of the first element.
+// Address of the first element.
 inline std::uint64_t address_of(const at::Tensor& tensor) {
   return reinterpret_cast<std::uint64_t>(memory_of(storage_of(tensor))) +
          static_cast<std::uint64_t>(tensor.storage_offset()) * tensor.itemsize();
 }
 
-// Bits of dispatch keys that say nothing but where the memory of a tensor is, and that autograd and autocast may have a part in it.
+// Dispatch keys of plain strided tensors: backend, autograd, autocast.
 extern const std::uint64_t all_plain_keys;
-// Whether a tensor is nothing but sizes, strides and memory, which the dispatcher's keys of it say: no bit makes it negative, conjugated or
-// zero, no class of Python's, mode, transform, layout, name or quantization has a part in it. Its memory may be null.
+// Whether a tensor is plain: sizes, strides and memory, without negation, conjugation, zero tensor, subclass, mode, transform, layout,
+// names or quantization. Its memory may be null.
 inline bool is_plain(const at::Tensor& tensor) { return (tensor.unsafeGetTensorImpl()->key_set().raw_repr() & ~all_plain_keys) == 0; }
-// Whether memory was not allocated by PyTorch, for this storage alone: others may know it by another storage.
+// Whether PyTorch did not allocate the memory for this storage: another storage may refer to it.
 bool is_foreign(c10::StorageImpl& storage);
 
-// PyTorch raises an error when it touches the elements of a guarded storage: its own code reads results at times without a call of an
-// operation that the dispatcher sees. Guards are two flags that StorageImpl checks before it hands out a pointer, and the error's text.
-// StorageImpl's own functions allocate the text each time, so this writes its members, and is nothing in versions that it does not know.
+// A guard makes PyTorch raise an error when it reads or writes a storage whose elements are not computed yet: some code of PyTorch's reads
+// memory past the dispatcher. It sets two flags that StorageImpl checks before it hands out a pointer, and the text of the error. It writes
+// StorageImpl's members, since its functions allocate the text each time; it does nothing in versions of PyTorch that it does not know.
 class Guard {
  public:
   static constexpr bool kIs = TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 11 && TORCH_VERSION_MINOR <= 13;
@@ -40,19 +40,19 @@ class Guard {
   static constexpr const char* kText =
       "dwell.torch: the elements of this tensor are not computed yet, and are touched past PyTorch's dispatcher";
 
-  // Nothing where the storage is guarded, or checks something of PyTorch's own.
+  // Does nothing if the storage is guarded, or PyTorch uses the flags itself.
   static void set(c10::StorageImpl& storage);
-  // Nothing where it is not guarded.
+  // Does nothing if it is not guarded.
   static void lift(c10::StorageImpl& storage);
 };
 
-// Storages that may be touched by this thread as long as it exists, if they are guarded.
-class Lifted {
+// Lifts the guard of a storage, if it has one, for a scope.
+class UnguardedScope {
  public:
-  explicit Lifted(c10::StorageImpl& storage);
-  ~Lifted();
-  Lifted(const Lifted&) = delete;
-  Lifted& operator=(const Lifted&) = delete;
+  explicit UnguardedScope(c10::StorageImpl& storage);
+  ~UnguardedScope();
+  UnguardedScope(const UnguardedScope&) = delete;
+  UnguardedScope& operator=(const UnguardedScope&) = delete;
 
  private:
   c10::StorageImpl* storage_;
@@ -60,7 +60,7 @@ class Lifted {
 
 namespace detail {
 
-// Names a private member: explicit instantiations may.
+// Gives access to a private member, which explicit instantiations may name.
 template <class Tag, typename Tag::Type kMember>
 struct Member {
   friend constexpr typename Tag::Type member(Tag) { return kMember; }

@@ -1,4 +1,4 @@
-// How operations are taken from the dispatcher.
+// From a call of the dispatcher to the rule of its operation.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -14,37 +14,39 @@
 #include <type_traits>
 #include <utility>
 
-#include "baked.hpp"
 #include "call.hpp"
 #include "dispatch_key.hpp"
 #include "fallback.hpp"
+#include "fallback_reason.hpp"
 #include "fast_path.hpp"
+#include "recorded_constants.hpp"
 #include "recording.hpp"
-#include "why.hpp"
 
 namespace dwell::pytorch {
 
-// While a kernel of PyTorch's runs: it calls others, and uses what they have done at once.
+// Switches dwell off while a kernel of PyTorch's runs: it calls other operations, and uses their results at once.
 struct ExcludeDwell {
   c10::impl::ExcludeDispatchKeyGuard guard{the_key.both()};
 };
 
-// Beside a GPU, tensors of the host hold counts and indices, which the host looks at soon.
+// Whether operations on CPU tensors are taken. They are not on a machine with a GPU: there, CPU tensors hold counts and indices, which the
+// host reads soon.
 inline bool takes_from_cpu() {
   static const bool alone = !at::hasCUDA();
   return alone;
 }
 
-// Whether a call would go to a backend's kernel now: no mode, subclass or wrapper has a part in it. And whether this thread takes any.
+// Whether this thread takes operations and the call would go straight to a backend's kernel: no mode, subclass or wrapper handles it.
+// Records the reason if not.
 inline bool is_taken(c10::DispatchKeySet keys) {
   const c10::DispatchKey key = below(keys).highestPriorityTypeId();
-  if (key == c10::DispatchKey::CUDA || (key == c10::DispatchKey::CPU && takes_from_cpu())) return holds(takes(), Why::thread);
-  noted = why_not_taken(below(keys));
+  if (key == c10::DispatchKey::CUDA || (key == c10::DispatchKey::CPU && takes_from_cpu())) return holds(takes(), FallbackReason::thread);
+  noted = reason_not_taken(below(keys));
   return false;
 }
 
-// The kernel of an operation, which is one of at::_ops: does what `Rule::of` says of its arguments without that for the result, or has
-// PyTorch do it.
+// The kernel of `Op`, an operation of at::_ops. Passes the arguments, without those that results are written to, to `Rule::of`; if the rule
+// declines, has PyTorch run the call behind what was collected on its tensors.
 template <class Op, class Rule, class Schema = typename Op::schema>
 struct Kernel;
 template <class Op, class Rule, class Result, class... Arguments>
@@ -62,21 +64,21 @@ struct Kernel<Op, Rule, Result(Arguments...)> {
       }
     }
     static Fallbacks& fallbacks = fallbacks_of(Op::name, Op::overload_name);
-    fallbacks.count(noted_why());
+    fallbacks.count(take_reason());
     (flush_for(arguments, Op::name), ...);
-    const Elsewhere elsewhere;
+    const CountedFallback counted;
     const ExcludeDwell excluded;
     if (Recording::mine() == nullptr) [[likely]]
       return Op::redispatch(below(keys), std::forward<Arguments>(arguments)...);
-    Beside beside = Beside::of(Op::name, Op::overload_name);
-    (beside.argument(arguments), ...);
+    UnrecordedCall unrecorded = UnrecordedCall::of(Op::name, Op::overload_name);
+    (unrecorded.argument(arguments), ...);
     decltype(auto) result = Op::redispatch(below(keys), std::forward<Arguments>(arguments)...);
-    beside.ran(result);
+    unrecorded.ran(result);
     return result;
   }
 
  private:
-  // Results that are the last arguments.
+  // Number of last arguments that results are written to.
   static constexpr std::size_t kWritten = std::is_same_v<Result, at::Tensor&>                            ? 1
                                           : std::is_same_v<Result, std::tuple<at::Tensor&, at::Tensor&>> ? 2
                                                                                                          : 0;
@@ -104,7 +106,7 @@ struct Kernel<Op, Rule, Result(Arguments...)> {
   }
 };
 
-// In a library of the key's, or in the mode's, which has an operation of its own for each, called the same.
+// Registers the kernel in the library of the dispatch key, or in that of the mode, whose operations have the same names.
 template <class Op, class Rule>
 void take(torch::Library& library) {
   std::string name = Op::name;

@@ -1,4 +1,4 @@
-// What is registered with PyTorch's dispatcher: tables of operations, one a file of that name, and what happens to all others.
+// Registers operations with PyTorch's dispatcher, a function for each table: elementwise.cpp, rows.cpp and so on.
 #pragma once
 
 #include <torch/library.h>

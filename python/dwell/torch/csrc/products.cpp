@@ -9,9 +9,9 @@
 #include <span>
 
 #include "collector.hpp"
+#include "fallback_reason.hpp"
 #include "operation_kernel.hpp"
 #include "operations.hpp"
-#include "why.hpp"
 
 namespace dwell::pytorch {
 
@@ -20,27 +20,27 @@ namespace {
 using at::Scalar;
 using at::Tensor;
 
-constexpr std::int64_t kMostWork = 256LL * 256 * 256;  // products of two numbers, beyond which PyTorch's libraries are better
+constexpr std::int64_t kMostWork = 256LL * 256 * 256;  // multiplications; PyTorch's libraries are faster for more
 
 bool have_one_type(std::initializer_list<const Tensor*> tensors) {
   const Tensor& first = **tensors.begin();
-  if (!holds(at::isFloatingType(first.scalar_type()), Why::type)) return false;
+  if (!holds(at::isFloatingType(first.scalar_type()), FallbackReason::type)) return false;
   for (const Tensor* const tensor : tensors)
-    if (!is_small(*tensor) || !holds(tensor->scalar_type() == first.scalar_type(), Why::type) ||
-        !holds(tensor->device() == first.device(), Why::device))
+    if (!is_small(*tensor) || !holds(tensor->scalar_type() == first.scalar_type(), FallbackReason::type) ||
+        !holds(tensor->device() == first.device(), FallbackReason::device))
       return false;
   return true;
 }
 
-// A product that is taken: how the batch gets it, and what it reads.
+// A call of a product of matrices.
 class Product {
  public:
   using Collect = void (*)(Batch& batch, const TensorView& to, const Product& of);
 
-  // PyTorch is to do it.
+  // A declined call, which PyTorch runs.
   Product() = default;
   Product(at::IntArrayRef sizes, const Tensor& a, const Tensor& b, Collect collect) : a_(&a), b_(&b), sizes_(sizes), collect_(collect) {}
-  // With a bias, which PyTorch is to refuse where it does not fit.
+  // With a bias. PyTorch refuses one that does not fit.
   Product(at::IntArrayRef sizes, const Tensor& bias, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha,
           Collect collect)
       : Product(sizes, a, b, at::is_expandable_to(bias.sizes(), sizes) ? collect : nullptr) {
@@ -51,7 +51,7 @@ class Product {
     bias_ = &bias;
     beta_ = beta.toDouble();
     alpha_ = alpha.toDouble();
-    // Which infinities times 0 cuBLAS has as NaN depends on the kernel that it chooses.
+    // cuBLAS's kernels differ in whether 0 times infinity gives NaN.
     if (!a.is_cpu() && (!std::isfinite(alpha_) || !std::isfinite(beta_))) collect_ = nullptr;
   }
 
@@ -62,20 +62,20 @@ class Product {
     return other;
   }
 
-  // Takes it, with a result of its own, which is undefined if it cannot.
+  // Collects the call with a new tensor as its result. Returns an undefined tensor if it cannot.
   Tensor make() const {
     if (collect_ == nullptr) return {};
     const Tensor out = empty_on(*a_, sizes_, a_->scalar_type());
     collect(out);
     return out;
   }
-  // The same with the result there; false if it cannot.
+  // Collects the call with the result in `out`. Returns false if it cannot.
   bool write(const Tensor& out) const {
     if (collect_ == nullptr || !fits(out, *a_, sizes_, a_->scalar_type())) return false;
-    // What becomes of factors that are written is PyTorch's to say.
+    // Leave a product that is written to one of its factors to PyTorch.
     for (const Tensor* const factor : {a_, b_})
       if (!is_clear_of(out, *factor)) return false;
-    if (bias_ != nullptr && !holds(may_write(out, *bias_), Why::layout)) return false;
+    if (bias_ != nullptr && !holds(may_write(out, *bias_), FallbackReason::layout)) return false;
     collect(out);
     return true;
   }
@@ -106,7 +106,7 @@ class Product {
 
 bool is_little(std::int64_t rows, std::int64_t inner, std::int64_t columns, std::int64_t batch = 1) {
   return holds(batch * rows * inner * columns <= kMostWork && batch * rows * columns <= limits().elements.load(std::memory_order_relaxed),
-               Why::size);
+               FallbackReason::size);
 }
 bool are_matrices(const Tensor& a, const Tensor& b) {
   return a.dim() == 2 && b.dim() == 2 && a.size(1) == b.size(0) && is_little(a.size(0), a.size(1), b.size(1));
@@ -158,7 +158,8 @@ struct Dot {
   }
 };
 
-// ---- What the dispatcher takes apart before a kernel sees it ---------------------------------------------------------------------------
+// ---- Composite operations, which the dispatcher splits into others
+// ---------------------------------------------------------------------------
 
 struct Linear {
   static Product of(const Tensor& x, const Tensor& weights, const Tensor* bias) {

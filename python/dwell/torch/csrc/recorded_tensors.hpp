@@ -1,4 +1,4 @@
-// Tensors that a recording names, by which is seen when one of them gets other memory.
+// Tensors of a recording: detects those that were given other memory.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -14,17 +14,17 @@
 
 namespace dwell::pytorch {
 
-// Does not keep them: of a tensor that is gone nobody can say what it has.
+// Holds weak references; tensors that are gone are not checked.
 class RecordedTensors {
  public:
-  // While it is recorded.
+  // Adds tensors that an operation names, while the recording is made.
   void note(std::span<const at::Tensor* const> tensors) {
     for (const at::Tensor* const tensor : tensors) {
       note(*tensor);
       if (tensor->is_view()) note(at::Tensor(tensor->_base()));
     }
   }
-  // When the recording has ended: what they have now is what they are to have.
+  // Ends the recording: the tensors must keep the memory that they have now.
   void settle() {
     for (auto at = all_.begin(); at != all_.end();) {
       if (at->second.tensor.expired()) {
@@ -35,7 +35,7 @@ class RecordedTensors {
       ++at;
     }
   }
-  // The first that has the memory of another storage since, in words.
+  // Describes a tensor that has been given other memory; nothing if none has.
   std::optional<std::string> moved() const {
     for (const auto& [tensor, was] : all_) {
       if (was.tensor.expired() || storage_of(*tensor) == was.storage) continue;
@@ -49,7 +49,7 @@ class RecordedTensors {
  private:
   using Weak = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
   struct Was {
-    Weak tensor;  // which keeps the address
+    Weak tensor;  // keeps the address from being used again
     const c10::StorageImpl* storage = nullptr;
   };
 

@@ -12,7 +12,8 @@ namespace dwell::pytorch {
 
 namespace {
 
-// What PyTorch hands from a thread to those of the autograd engine that work for it, by a kind of our own: once a number, now a name.
+// The key of the thread-local debug info by which PyTorch passes the recording on to threads of the autograd engine. It is a number in old
+// versions of PyTorch, a name in new ones.
 template <class Kind = c10::DebugInfoKind>
 Kind kind_of_recordings() {
   static constexpr std::string_view kName = "DWELL_RECORDING";
@@ -26,7 +27,7 @@ Kind kind_of_recordings() {
 
 struct Recording::Mine : c10::DebugInfoBase {
   explicit Mine(Recording* of) : recording(of) {}
-  std::atomic<Recording*> recording;  // null once it is stopped
+  std::atomic<Recording*> recording;  // null after stop
 };
 
 Recording* Recording::found() {
@@ -45,7 +46,7 @@ void Recording::stop() {
   started_here_->recording = nullptr;
   started_here_.reset();
   started_.fetch_sub(1, std::memory_order_relaxed);
-  // Something else of the thread's that has begun meanwhile and goes on may stand above it: then it stays, and means nothing.
+  // If another entry lies above it, it stays, and is ignored.
   try {
     c10::ThreadLocalDebugInfo::_pop(kind_of_recordings());
   } catch (const c10::Error&) {}
@@ -94,7 +95,7 @@ void Recording::record() {
 
 void Recording::add(std::span<const at::Tensor* const> tensors, std::size_t results, bool made,
                     const std::function<void(Batch&)>& collect) {
-  baked_.use(tensors, made);
+  constants_.use(tensors, made);
   std::unique_lock lock(mutex_);
   work_ = &collect;
   changed_.notify_all();
@@ -113,8 +114,8 @@ void Recording::end() {
   changed_.notify_all();
   recorder_.join();
   if (failure_ != nullptr) std::rethrow_exception(std::exchange(failure_, nullptr));
-  baked_.end();
-  baked_.check();
+  constants_.end();
+  constants_.check();
   exec_.emplace(runtime_.instantiate(*graph_));
   graph_.reset();
   tensors_.settle();
@@ -122,7 +123,7 @@ void Recording::end() {
 
 Ticket Recording::launch() const {
   if (!exec_) throw Error(errc::invalid_argument, "the recording has not ended");
-  baked_.check();
+  constants_.check();
   if (!storages_.are_in_place())
     throw Error(errc::invalid_argument,
                 "a tensor that the recording names has been resized, and has other memory now: record anew, or keep the tensors' sizes");

@@ -1,4 +1,4 @@
-// Operations that are recorded once and run again and again: a graph of the runtime's.
+// Operations that are recorded once and replayed: a graph of the runtime.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -17,14 +17,14 @@
 #include <dwell/graph.hpp>
 #include <dwell/runtime.hpp>
 
-#include "baked.hpp"
+#include "recorded_constants.hpp"
 #include "recorded_tensors.hpp"
 #include "storages.hpp"
 
 namespace dwell::pytorch {
 
-// What one thread's operations are while it records, and those of backward passes that it starts, on one device; afterwards what can be
-// run. Keeps the memory of all tensors named.
+// Records the operations of one thread, and of the backward passes that it starts, on one device; then replays them. Keeps the memory of
+// all tensors that they name.
 class Recording {
  public:
   explicit Recording(Runtime& runtime);
@@ -32,26 +32,26 @@ class Recording {
   Recording(const Recording&) = delete;
   Recording& operator=(const Recording&) = delete;
 
-  // That of the calling thread, or of the thread for whose backward pass it works; null where there is none.
+  // Returns the recording of the calling thread, or of the thread whose backward pass it runs; null if there is none.
   static Recording* mine() { return started_.load(std::memory_order_relaxed) == 0 ? nullptr : found(); }
-  // It is the calling thread's from now on, which has none; until that thread calls `stop`.
+  // Makes it the recording of the calling thread, which must have none, until that thread calls `stop`.
   void start();
   void stop();
-  // From now on no thread has one, in a process that was forked off.
+  // Call in a forked child: no thread records there.
   static void forget_started() { started_.store(0, std::memory_order_relaxed); }
 
-  // Adds what collect(batch) collects, as Collector::take. Throws what it throws, and as Baked::use.
+  // Records an operation, as Collector::take collects it. Throws what `collect` throws, and as RecordedConstants::use.
   void add(std::span<const at::Tensor* const> tensors, std::size_t results, bool made, const std::function<void(Batch&)>& collect);
-  // Nothing is added any more. Throws dwell::Error, and as Baked::check.
+  // Ends the recording. Throws dwell::Error, and as RecordedConstants::check.
   void end();
-  // Submits it, behind all that was submitted before and ahead of all that comes later. Throws as Baked::check.
+  // Submits a replay, in the order of all other submissions (dwell::drain). Throws as RecordedConstants::check.
   Ticket launch() const;
 
   bool names(c10::StorageImpl* storage) { return storages_.has(storage); }
   const Storages& storages() const { return storages_; }
   Runtime& runtime() const { return runtime_; }
-  // What it has of operations that were not recorded.
-  Baked& baked() { return baked_; }
+  // Results of operations that were not recorded.
+  RecordedConstants& constants() { return constants_; }
 
  private:
   struct Mine;
@@ -59,16 +59,16 @@ class Recording {
   static Recording* found();
   void record();
 
-  static inline std::atomic<int> started_{0};  // recordings that threads have
+  static inline std::atomic<int> started_{0};  // recordings between start and stop, of all threads
 
   Runtime& runtime_;
   std::shared_ptr<Mine> started_here_;
   Storages storages_;
   RecordedTensors tensors_;
-  Baked baked_;
+  RecordedConstants constants_;
   std::optional<GraphExec> exec_;
 
-  // Runtime::capture calls a function, and what it records comes from its thread: one that does what others hand to it.
+  // Runtime::capture records the thread that calls it, which is `recorder_`: it runs the functions that other threads hand over in `work_`.
   std::mutex mutex_;
   std::condition_variable changed_;
   const std::function<void(Batch&)>* work_ = nullptr;

@@ -1,4 +1,4 @@
-// Operations along dimensions: reductions, and what follows from all elements of a row.
+// Operations along dimensions: reductions, softmax, cumsum, triangles, losses.
 #include <ATen/Operators.h>
 
 #include <algorithm>
@@ -9,11 +9,11 @@
 
 #include <dwell/reduction.hpp>
 
-#include "from_one.hpp"
+#include "fallback_reason.hpp"
 #include "operation_kernel.hpp"
 #include "operations.hpp"
 #include "rows.hpp"
-#include "why.hpp"
+#include "unary_call.hpp"
 
 namespace dwell::pytorch {
 
@@ -28,109 +28,109 @@ constexpr std::int64_t kMean = 1;
 constexpr std::int64_t kSum = 2;
 bool is_reduction(std::int64_t number) { return number >= kNone && number <= kSum; }
 
-// Results lie in the order of rows, however x does, as PyTorch's do.
-FromOne reduce(Reduction reduction, const Tensor& x, at::IntArrayRef dims, bool keep, std::optional<at::ScalarType> type,
-               double parameter = 0) {
+// Results are contiguous, whatever the strides of x, as PyTorch's are.
+UnaryCall reduce(Reduction reduction, const Tensor& x, at::IntArrayRef dims, bool keep, std::optional<at::ScalarType> type,
+                 double parameter = 0) {
   if (!is_small(x)) return {};
   const std::optional<Axes> axes = axes_of(x, dims);
   if (!axes) return {};
-  return FromOne(x, sizes_without(x, *axes, keep), type.value_or(x.scalar_type()),
-                 {.reduction = reduction, .dims = to_dims(x, *axes), .real = parameter},
-                 [](Batch& batch, const TensorView& to, const TensorView& from, const FromOne::Parameters& with) {
-                   batch.reduce(with.reduction, to, from, with.dims, with.real);
-                 });
+  return UnaryCall(x, sizes_without(x, *axes, keep), type.value_or(x.scalar_type()),
+                   {.reduction = reduction, .dims = to_dims(x, *axes), .real = parameter},
+                   [](Batch& batch, const TensorView& to, const TensorView& from, const UnaryCall::Parameters& with) {
+                     batch.reduce(with.reduction, to, from, with.dims, with.real);
+                   });
 }
 
 at::IntArrayRef named(const at::OptionalIntArrayRef& dims) { return dims.has_value() ? *dims : at::IntArrayRef(); }
 
-// The type of a sum, when it is one that the numbers are added up in.
+// The type of a sum; nothing if PyTorch accumulates in another one.
 std::optional<at::ScalarType> sum_type(const Tensor& x, std::optional<at::ScalarType> asked) {
   if (is_float(x)) {
-    if (asked && !at::isFloatingType(*asked)) return left(Why::type);
+    if (asked && !at::isFloatingType(*asked)) return decline(FallbackReason::type);
     return asked.value_or(x.scalar_type());
   }
-  if (asked && *asked != at::kLong) return left(Why::type);
+  if (asked && *asked != at::kLong) return decline(FallbackReason::type);
   return at::kLong;
 }
 
 struct Sum {
-  static FromOne of(const Tensor& x, const at::OptionalIntArrayRef& dims, bool keep, std::optional<at::ScalarType> type) {
+  static UnaryCall of(const Tensor& x, const at::OptionalIntArrayRef& dims, bool keep, std::optional<at::ScalarType> type) {
     const auto result = sum_type(x, type);
-    return result ? reduce(Reduction::sum, x, named(dims), keep, result) : FromOne();
+    return result ? reduce(Reduction::sum, x, named(dims), keep, result) : UnaryCall();
   }
 };
 struct Mean {
-  static FromOne of(const Tensor& x, const at::OptionalIntArrayRef& dims, bool keep, std::optional<at::ScalarType> type) {
-    if (!is_float(x) || (type && !at::isFloatingType(*type))) return left(Why::type);
+  static UnaryCall of(const Tensor& x, const at::OptionalIntArrayRef& dims, bool keep, std::optional<at::ScalarType> type) {
+    if (!is_float(x) || (type && !at::isFloatingType(*type))) return decline(FallbackReason::type);
     return reduce(Reduction::mean, x, named(dims), keep, type);
   }
 };
 struct Prod {
-  static FromOne of(const Tensor& x, std::int64_t dim, bool keep, std::optional<at::ScalarType> type) {
+  static UnaryCall of(const Tensor& x, std::int64_t dim, bool keep, std::optional<at::ScalarType> type) {
     const auto result = sum_type(x, type);
-    return result ? reduce(Reduction::prod, x, dim, keep, result) : FromOne();
+    return result ? reduce(Reduction::prod, x, dim, keep, result) : UnaryCall();
   }
-  static FromOne of(const Tensor& x, std::optional<at::ScalarType> type) {
+  static UnaryCall of(const Tensor& x, std::optional<at::ScalarType> type) {
     const auto result = sum_type(x, type);
-    return result ? reduce(Reduction::prod, x, {}, false, result) : FromOne();
+    return result ? reduce(Reduction::prod, x, {}, false, result) : UnaryCall();
   }
 };
 template <Reduction kReduction>
 struct Extreme {
-  static FromOne of(const Tensor& x, at::IntArrayRef dims, bool keep) { return reduce(kReduction, x, dims, keep, {}); }
-  static FromOne of(const Tensor& x) { return reduce(kReduction, x, {}, false, {}); }
+  static UnaryCall of(const Tensor& x, at::IntArrayRef dims, bool keep) { return reduce(kReduction, x, dims, keep, {}); }
+  static UnaryCall of(const Tensor& x) { return reduce(kReduction, x, {}, false, {}); }
 };
 template <Reduction kReduction>
 struct Place {
-  static FromOne of(const Tensor& x, std::optional<std::int64_t> dim, bool keep) {
+  static UnaryCall of(const Tensor& x, std::optional<std::int64_t> dim, bool keep) {
     if (!dim && keep) return {};
-    if (x.scalar_type() == at::kBool) return left(Why::type);
+    if (x.scalar_type() == at::kBool) return decline(FallbackReason::type);
     return reduce(kReduction, x, dim ? at::IntArrayRef(*dim) : at::IntArrayRef(), keep, at::kLong);
   }
 };
 template <Reduction kReduction>
 struct Truth {
-  static FromOne of(const Tensor& x, at::IntArrayRef dims, bool keep) {
-    if (x.scalar_type() == at::kByte) return left(Why::type);  // its truths are bytes
+  static UnaryCall of(const Tensor& x, at::IntArrayRef dims, bool keep) {
+    if (x.scalar_type() == at::kByte) return decline(FallbackReason::type);  // PyTorch's result is u8, not bool
     return reduce(kReduction, x, dims, keep, at::kBool);
   }
-  static FromOne of(const Tensor& x, const at::OptionalIntArrayRef& dims, bool keep) {
-    if (dims && dims->empty()) return {};  // what none means depends on the version
+  static UnaryCall of(const Tensor& x, const at::OptionalIntArrayRef& dims, bool keep) {
+    if (dims && dims->empty()) return {};  // versions of PyTorch differ in the meaning of no dimension
     return of(x, named(dims), keep);
   }
-  static FromOne of(const Tensor& x, std::int64_t dim, bool keep) { return of(x, at::IntArrayRef(dim), keep); }
-  static FromOne of(const Tensor& x) { return of(x, at::IntArrayRef(), false); }
+  static UnaryCall of(const Tensor& x, std::int64_t dim, bool keep) { return of(x, at::IntArrayRef(dim), keep); }
+  static UnaryCall of(const Tensor& x) { return of(x, at::IntArrayRef(), false); }
 };
 template <Reduction kReduction>
 struct Spread {
-  static FromOne of(const Tensor& x, const at::OptionalIntArrayRef& dims, const std::optional<Scalar>& correction, bool keep) {
-    if (!is_float(x)) return left(Why::type);
+  static UnaryCall of(const Tensor& x, const at::OptionalIntArrayRef& dims, const std::optional<Scalar>& correction, bool keep) {
+    if (!is_float(x)) return decline(FallbackReason::type);
     if (!is_small(x)) return {};
     const std::optional<Axes> axes = axes_of(x, named(dims));
     if (!axes || (correction && !has(at::kDouble, number_from(*correction)))) return {};
     const double less = correction ? correction->toDouble() : 1;
-    // PyTorch warns of too few elements.
+    // PyTorch warns about too few elements.
     double count = 1;
     for (const std::int64_t dim : to_dims(x, *axes)) count *= static_cast<double>(x.size(dim));
-    return count > less ? reduce(kReduction, x, named(dims), keep, {}, less) : FromOne();
+    return count > less ? reduce(kReduction, x, named(dims), keep, {}, less) : UnaryCall();
   }
 };
 struct LogSumExp {
-  static FromOne of(const Tensor& x, at::IntArrayRef dims, bool keep) {
-    if (!is_float(x)) return left(Why::type);
-    return !dims.empty() ? reduce(Reduction::logsumexp, x, dims, keep, {}) : FromOne();
+  static UnaryCall of(const Tensor& x, at::IntArrayRef dims, bool keep) {
+    if (!is_float(x)) return decline(FallbackReason::type);
+    return !dims.empty() ? reduce(Reduction::logsumexp, x, dims, keep, {}) : UnaryCall();
   }
 };
 struct VectorNorm {
-  static FromOne of(const Tensor& x, const Scalar& ord, const at::OptionalIntArrayRef& dims, bool keep,
-                    std::optional<at::ScalarType> type) {
-    if (!is_float(x) || (type && *type != x.scalar_type()) || !has(x.scalar_type(), number_from(ord))) return left(Why::type);
+  static UnaryCall of(const Tensor& x, const Scalar& ord, const at::OptionalIntArrayRef& dims, bool keep,
+                      std::optional<at::ScalarType> type) {
+    if (!is_float(x) || (type && *type != x.scalar_type()) || !has(x.scalar_type(), number_from(ord))) return decline(FallbackReason::type);
     if (std::isnan(ord.toDouble())) return {};
     return reduce(Reduction::norm, x, named(dims), keep, {}, norms_of_one(x, named(dims)) && ord.toDouble() != 0 ? 1 : ord.toDouble());
   }
 
  private:
-  // Whether each norm is of a single element. PyTorch's is then the absolute value, without a power that may overflow.
+  // Whether each norm is of one element. PyTorch returns its absolute value then, without a power that may overflow.
   static bool norms_of_one(const Tensor& x, at::IntArrayRef dims) {
     const std::optional<Axes> axes = axes_of(x, dims);
     if (!axes) return false;
@@ -139,7 +139,7 @@ struct VectorNorm {
   }
 };
 
-// The largest or smallest element along a dimension, and where it is.
+// The largest or smallest element along a dimension, and its index.
 template <bool kMost>
 class ExtremeWithPlace {
  public:
@@ -182,44 +182,44 @@ class ExtremeWithPlace {
 
 // ---- Rows to rows ----------------------------------------------------------------------------------------------------------------------
 
-using WithParameters = const FromOne::Parameters&;
+using WithParameters = const UnaryCall::Parameters&;
 
-// Whether there are rows along a dimension of floats.
+// Whether x is floating point and has that dimension.
 bool has_float_rows(const Tensor& x, std::int64_t dim) {
-  return holds(is_float(x), Why::type) && is_small(x) && x.dim() != 0 && axes_of(x, dim);
+  return holds(is_float(x), FallbackReason::type) && is_small(x) && x.dim() != 0 && axes_of(x, dim);
 }
 
 template <bool kLog>
 struct Softmax {
-  static FromOne of(const Tensor& x, std::int64_t dim, bool half_to_float) {
-    if (half_to_float) return left(Why::type);
+  static UnaryCall of(const Tensor& x, std::int64_t dim, bool half_to_float) {
+    if (half_to_float) return decline(FallbackReason::type);
     if (!has_float_rows(x, dim)) return {};
-    return FromOne(x, x.sizes(), x.scalar_type(), {.number = dim},
-                   [](Batch& batch, const TensorView& to, const TensorView& from, WithParameters with) {
-                     if (kLog)
-                       batch.log_softmax(to, from, with.number);
-                     else
-                       batch.softmax(to, from, with.number);
-                   });
+    return UnaryCall(x, x.sizes(), x.scalar_type(), {.number = dim},
+                     [](Batch& batch, const TensorView& to, const TensorView& from, WithParameters with) {
+                       if (kLog)
+                         batch.log_softmax(to, from, with.number);
+                       else
+                         batch.softmax(to, from, with.number);
+                     });
   }
 };
 template <bool kLog>
 struct SoftmaxOfType {
-  static FromOne of(const Tensor& x, std::int64_t dim, std::optional<at::ScalarType> type) {
-    return type ? left(Why::type) : Softmax<kLog>::of(x, dim, false);
+  static UnaryCall of(const Tensor& x, std::int64_t dim, std::optional<at::ScalarType> type) {
+    return type ? decline(FallbackReason::type) : Softmax<kLog>::of(x, dim, false);
   }
 };
-// From the gradient of the result, and the result.
+// The gradient of x from that of the result, and the result.
 template <bool kLog>
 struct SoftmaxBackward {
   static Made of(const Tensor& grad, const Tensor& result, std::int64_t dim, at::ScalarType type) {
     if (!has_float_rows(result, dim) || !is_small(grad) || grad.sizes() != result.sizes()) return {};
-    if (grad.scalar_type() != result.scalar_type() || type != result.scalar_type()) return left(Why::type);
-    if (grad.device() != result.device()) return left(Why::device);
+    if (grad.scalar_type() != result.scalar_type() || type != result.scalar_type()) return decline(FallbackReason::type);
+    if (grad.device() != result.device()) return decline(FallbackReason::device);
     const at::ScalarType wide = wide_type(type);
     const Tensor out = empty_on(grad, grad.sizes(), type);
     const Tensor sums = empty_on(grad, sizes_without(grad, *axes_of(grad, dim), true), wide);
-    // PyTorch's kernel for a GPU is given the products in the type.
+    // PyTorch's GPU kernel gets products rounded to the type.
     const Tensor products = kLog ? Tensor() : empty_on(grad, grad.sizes(), grad.is_cpu() ? wide : type);
     const ElementType in = *element_type_of(wide);
     const Tensor& terms = kLog ? grad : products;
@@ -241,15 +241,15 @@ struct SoftmaxBackward {
   }
 };
 struct Cumsum {
-  static FromOne of(const Tensor& x, std::int64_t dim, std::optional<at::ScalarType> type) {
+  static UnaryCall of(const Tensor& x, std::int64_t dim, std::optional<at::ScalarType> type) {
     const auto result = sum_type(x, type);
     if (!result || !is_small(x) || x.dim() == 0 || !axes_of(x, dim)) return {};
-    // A GPU's kernel adds in 16 bits, in an order of its own.
-    if (!x.is_cpu() && wide_type(*result) != *result) return left(Why::type);
-    return FromOne(
+    // PyTorch's GPU kernel adds in 16 bits, in an order of its own.
+    if (!x.is_cpu() && wide_type(*result) != *result) return decline(FallbackReason::type);
+    return UnaryCall(
         x, x.sizes(), *result, {.number = dim},
         [](Batch& batch, const TensorView& to, const TensorView& from, WithParameters with) { batch.cumsum(to, from, with.number); },
-        FromOne::InPlace::yes);
+        UnaryCall::InPlace::yes);
   }
 };
 
@@ -257,10 +257,10 @@ struct Cumsum {
 
 template <bool kLower>
 struct Triangle {
-  static FromOne of(const Tensor& x, const c10::SymInt& diagonal) {
+  static UnaryCall of(const Tensor& x, const c10::SymInt& diagonal) {
     const std::optional<std::int64_t> number = diagonal.maybe_as_int();
     if (!number || !is_small(x) || x.dim() < 2) return {};
-    return FromOne(
+    return UnaryCall(
         x, x.sizes(), x.scalar_type(), {.number = *number},
         [](Batch& batch, const TensorView& to, const TensorView& from, WithParameters with) {
           if (kLower)
@@ -268,7 +268,7 @@ struct Triangle {
           else
             batch.triu(to, from, with.number);
         },
-        FromOne::InPlace::yes);
+        UnaryCall::InPlace::yes);
   }
 };
 
@@ -276,10 +276,11 @@ struct Triangle {
 
 struct SquaredError {
   static Made of(const Tensor& x, const Tensor& target, std::int64_t reduction) {
-    if (!is_float(x) || x.scalar_type() != target.scalar_type()) return left(Why::type);
+    if (!is_float(x) || x.scalar_type() != target.scalar_type()) return decline(FallbackReason::type);
     if (x.sizes() != target.sizes() || !is_reduction(reduction)) return {};
     const Tensor terms =
-        Call([](std::span<const Expression> n) { return (n[0] - n[1]) * (n[0] - n[1]); }, Types::floats, Gives::common, x, target).make();
+        Call([](std::span<const Expression> n) { return (n[0] - n[1]) * (n[0] - n[1]); }, Types::floats, ResultType::common, x, target)
+            .make();
     if (!terms.defined()) return {};
     if (reduction == kNone) return terms;
     return reduce(reduction == kMean ? Reduction::mean : Reduction::sum, terms, {}, false, {}).make();
@@ -288,10 +289,11 @@ struct SquaredError {
 struct SquaredErrorBackward {
   static Call of(const Tensor& grad, const Tensor& x, const Tensor& target, std::int64_t reduction) {
     if (x.sizes() != target.sizes() || !is_reduction(reduction)) return {};
-    if (!grad.is_contiguous() || !x.is_contiguous() || !target.is_contiguous()) return left(Why::layout);  // the result is all the same
+    if (!grad.is_contiguous() || !x.is_contiguous() || !target.is_contiguous())
+      return decline(FallbackReason::layout);  // strides of the result differ
     const double factor = reduction == kMean ? 2.0 / static_cast<double>(x.numel()) : 2.0;
-    return Call([](std::span<const Expression> n) { return n[3] * (n[1] - n[2]) * n[0]; }, Types::floats, Gives::common, grad, x, target,
-                Scalar(factor));
+    return Call([](std::span<const Expression> n) { return n[3] * (n[1] - n[2]) * n[0]; }, Types::floats, ResultType::common, grad, x,
+                target, Scalar(factor));
   }
 };
 

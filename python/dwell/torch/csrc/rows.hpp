@@ -1,4 +1,4 @@
-// Tensors along some of their dimensions.
+// Helpers of operations along dimensions.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -17,12 +17,12 @@
 
 namespace dwell::pytorch {
 
-// Adds what collect(batch) does to these tensors, of which it writes the first `results`.
+// Collects an operation on these tensors by collect(batch), which writes the first `results`.
 inline void collect(std::initializer_list<const at::Tensor*> named, std::size_t results, const auto& work) {
   Collector::of((*named.begin())->device()).take(std::span(named.begin(), named.size()), results, false, work);
 }
 
-// Dimensions of a tensor; nothing when some do not exist, or one is named twice. None named: all.
+// Checked, sorted dimensions of a tensor: all if none is named. Nothing if one does not exist or is named twice.
 using Axes = std::bitset<Dims::kMost>;
 inline std::optional<Axes> axes_of(const at::Tensor& x, at::IntArrayRef dims) {
   Axes axes;
@@ -51,7 +51,7 @@ inline at::DimVector sizes_without(const at::Tensor& x, const Axes& axes, bool k
   return sizes;
 }
 
-// In which numbers of that type are added up.
+// The type in which sums of this type are accumulated.
 inline at::ScalarType wide_type(at::ScalarType type) { return type == at::kHalf || type == at::kBFloat16 ? at::kFloat : type; }
 inline bool is_float(const at::Tensor& x) { return at::isFloatingType(x.scalar_type()); }
 

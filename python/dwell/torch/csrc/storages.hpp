@@ -16,31 +16,31 @@
 
 namespace dwell::pytorch {
 
-// A set. Operations name the same few storages again and again, and every operation of PyTorch's asks for its own.
+// A set of storages, by hashing: operations name the same few again and again, and each call of PyTorch's asks for its own.
 class Storages {
  public:
   Storages() = default;
   // With `guards`, storages that operations write are guarded until they run.
   explicit Storages(bool guards) : guards_(guards) {}
 
-  // Those of tensors, the first `results` of which are written; `made`: the first was allocated for what is to be written there.
+  // Keeps the storages of tensors; the first `results` are written. `made`: the first was allocated for its result.
   void keep(std::span<const at::Tensor* const> tensors, std::size_t results, bool made) {
     for (std::size_t i = 0; i < tensors.size(); ++i) keep(storage_of(*tensors[i]), i < results, made && i == 0);
   }
-  // All that others keep, which may be written.
+  // Keeps the same storages, as written.
   void keep(const Storages& others) {
     for (const Kept& kept : others.kept_) keep(*kept.storage, true, false);
   }
-  // Whether operations name a storage, or memory of it by another storage.
+  // Whether a storage is kept, or shares memory with one that is.
   bool has(c10::StorageImpl* storage) {
     return place_of(places_, storage)->storage == storage || ((has_foreign_ || is_foreign(*storage)) && overlaps(*storage));
   }
-  // Whether anybody may still read what begins at this address. Nobody does when it was made for a result and is kept here alone.
+  // Whether somebody may still read the memory that begins at this address: false if it was allocated for a result that only this keeps.
   bool is_needed(std::uint64_t address) {
     const Place* const place = place_of(made_, reinterpret_cast<const void*>(address));
     return place->storage == nullptr || c10::raw::intrusive_ptr::use_count(place->storage) != 1;
   }
-  // Whether all of them have the memory that they had when they came here.
+  // Whether no storage was given other memory since it was kept.
   bool are_in_place() const {
     return std::ranges::all_of(kept_, [](const Kept& kept) { return memory_of(*kept.storage) == kept.data; });
   }
@@ -80,7 +80,7 @@ class Storages {
     if (kept_.size() * 2 > places_.size()) grow(places_);
   }
   bool overlaps(c10::StorageImpl& storage) const {
-    if (memory_of(storage) == nullptr) return false;  // whose size may be symbolic
+    if (memory_of(storage) == nullptr) return false;  // its size may be symbolic
     const auto extent = [](c10::StorageImpl& of) {
       const auto first = reinterpret_cast<std::uintptr_t>(memory_of(of));
       return std::pair(first, first + of.nbytes());
@@ -91,7 +91,7 @@ class Storages {
       return first < other_end && other < end;
     });
   }
-  // Where a key is, or would be.
+  // Returns the place of a key, or the free place for it.
   static Place* place_of(Places& in, const void* key) {
     std::size_t at = reinterpret_cast<std::uintptr_t>(key) / 64 * 0x9E3779B97F4A7C15U >> 20U;
     for (;; ++at) {
@@ -107,7 +107,7 @@ class Storages {
   }
 
   Places places_ = Places(256);
-  Places made_ = Places(256);  // by memory
+  Places made_ = Places(256);  // allocated for results, by address
   std::size_t made_count_ = 0;
   bool guards_ = false;
   bool has_foreign_ = false;

@@ -1,5 +1,4 @@
-// What a recording has of the moment in which it was made: results of operations that PyTorch ran beside it, and numbers that the program
-// has read.
+// Values that a recording keeps constant: results of operations that PyTorch ran while it was made, and numbers that the program read.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -19,73 +18,72 @@
 
 namespace dwell::pytorch {
 
-// A replay has these numbers again, whatever the program would have now. So a recording may use them where they stay what they are: where
-// they come from nothing, or from tensors that nobody has changed since. Otherwise it is refused, with an error that names who read what.
-// Changes are seen by the version counters of tensors. Members may be called from any thread.
-class Baked {
+// A replay uses the same values again. Invariant: each depends on no tensor, or on tensors that have not changed since; else recording or
+// replaying throws, and the error names the operation and the tensor. Version counters of tensors show changes. Thread-safe.
+class RecordedConstants {
  public:
-  // A tensor as an operation has read it.
+  // A tensor as an operation read it.
   struct Read {
     std::string operation;
     std::string what;  // "a tensor of float32 [3] on cpu"
     c10::VariableVersion version;
     std::uint32_t seen = 0;
   };
-  // How what an operation writes would be another time.
-  enum class Renewed : std::uint8_t {
-    the_same,  // as long as what it reads is
-    counts,    // it goes on from what it has written before
-    random,
+  // What an operation would write if it ran again for a replay.
+  enum class OnReplay : std::uint8_t {
+    same,       // the same, as long as its inputs are
+    continues,  // another value, computed from its last result
+    random,     // a random value
   };
 
-  // An operation ran at once. `reads`: as those tensors were before it. `counts` where it changes a tensor that nothing has made while
+  // Notes an operation that ran unrecorded. `reads`: its inputs before it ran. `continues` if it changes a tensor that is older than the
   // recording.
   void ran(const std::string& operation, std::vector<Read> reads, std::span<const at::Tensor> read, std::span<const at::Tensor> written,
-           Renewed renewed);
-  // The program has read a number of this tensor. Throws where another time would give another one.
+           OnReplay on_replay);
+  // Notes that the program read a number of this tensor. Throws errc::unsupported if a replay could need another number.
   void read_number(Read read, const at::Tensor& tensor);
-  // The recording is about to name these tensors. `made`: the first has memory of its own. Throws as read_number, and where it goes on from
-  // what was made beside it.
+  // Checks the tensors of an operation that is to be recorded. `made`: the first was allocated for its result. Throws as read_number, and
+  // if the operation changes the result of an unrecorded one.
   void use(std::span<const at::Tensor* const> tensors, bool made);
-  // Nothing is recorded any more.
+  // Ends the recording.
   void end();
-  // Throws where one of the tensors has changed since it was read.
+  // Throws errc::invalid_argument if one of the tensors has changed since it was read.
   void check() const;
 
   static Read read_of(const std::string& operation, const at::Tensor& tensor);
 
  private:
-  // What operations beside the recording have left in a storage.
-  struct Left {
-    c10::weak_intrusive_ptr<c10::StorageImpl> storage;  // so that no other one gets its address
+  // The last unrecorded operation that wrote to a storage.
+  struct Written {
+    c10::weak_intrusive_ptr<c10::StorageImpl> storage;  // keeps the address from being used again
     std::string operation;
     std::string what;
-    Renewed renewed;
+    OnReplay on_replay;
     std::vector<Read> reads;
   };
 
-  const Left* left_in(const at::Tensor& tensor) const;
-  void take_over(const Left& left);
+  const Written* written_to(const at::Tensor& tensor) const;
+  void depend_on(const Written& value);
 
   mutable std::mutex mutex_;
-  std::unordered_map<const c10::StorageImpl*, Left> left_;
+  std::unordered_map<const c10::StorageImpl*, Written> written_;
   std::vector<Read> reads_;  // that the recording depends on
 };
 
-// An operation that PyTorch runs beside the recording of the calling thread, if it has one. Arguments are told in their order before it
-// runs, results behind it.
-class Beside {
+// An operation that PyTorch runs while the calling thread records, if it does. The caller passes arguments in order before the operation
+// runs, and results after it.
+class UnrecordedCall {
  public:
-  Beside(const c10::FunctionSchema& schema, bool random);
-  static Beside of(const char* name, const char* overload);
-  static Beside of(const c10::OperatorHandle& op);
+  UnrecordedCall(const c10::FunctionSchema& schema, bool random);
+  static UnrecordedCall of(const char* name, const char* overload);
+  static UnrecordedCall of(const c10::OperatorHandle& op);
 
   void argument(const at::Tensor& tensor);
   void argument(const std::optional<at::Tensor>& tensor);
   void argument(at::TensorList tensors);
   void argument(const at::ITensorListRef& tensors);
   void argument(const c10::IValue& value);
-  // The one at this place.
+  // The argument at this place.
   void argument(const at::Tensor& tensor, std::size_t place) {
     at_ = place;
     argument(tensor);
@@ -120,9 +118,9 @@ class Beside {
   const c10::FunctionSchema& schema_;
   std::string name_;
   bool random_;
-  bool counts_ = false;  // it changes an argument, and reads it
+  bool continues_ = false;  // it reads an argument that it changes
   std::size_t at_ = 0;
-  std::vector<Baked::Read> reads_;
+  std::vector<RecordedConstants::Read> reads_;
   std::vector<at::Tensor> read_;
   std::vector<at::Tensor> written_;
 };

@@ -1,4 +1,4 @@
-// A result that follows from one tensor, as the batch has an operation for it.
+// A call of an operation on one tensor that is an operation of dwell::Batch: reductions, softmax, cumsum, triangles.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -13,13 +13,13 @@
 
 #include "call.hpp"
 #include "collector.hpp"
-#include "why.hpp"
+#include "fallback_reason.hpp"
 
 namespace dwell::pytorch {
 
-class FromOne {
+class UnaryCall {
  public:
-  // What the operation has besides the tensors.
+  // Parameters of the operation besides tensors.
   struct Parameters {
     Reduction reduction = Reduction::sum;
     Dims dims;
@@ -27,27 +27,27 @@ class FromOne {
     double real = 0;
   };
   using Collect = void (*)(Batch& batch, const TensorView& to, const TensorView& x, const Parameters& with);
-  // Whether the result may be written where the tensor is, in its place.
+  // Whether the result may be written to the tensor itself.
   enum class InPlace : bool { no, yes };
 
-  // PyTorch is to do it.
-  FromOne() = default;
-  FromOne(std::nullopt_t) {}  // NOLINT(google-explicit-constructor)
-  FromOne(const at::Tensor& x, at::IntArrayRef sizes, at::ScalarType type, const Parameters& with, Collect collect,
-          InPlace in_place = InPlace::no)
+  // A declined call, which PyTorch runs.
+  UnaryCall() = default;
+  UnaryCall(std::nullopt_t) {}  // NOLINT(google-explicit-constructor)
+  UnaryCall(const at::Tensor& x, at::IntArrayRef sizes, at::ScalarType type, const Parameters& with, Collect collect,
+            InPlace in_place = InPlace::no)
       : x_(&x), sizes_(sizes), type_(type), with_(with), collect_(collect), in_place_(in_place) {}
 
-  // Takes it, with a result of its own, which is undefined if it cannot.
+  // Collects the call with a new tensor as its result. Returns an undefined tensor if it cannot.
   at::Tensor make() const {
     if (x_ == nullptr) return {};
     const at::Tensor out = empty_on(*x_, sizes_, type_);
     collect(out);
     return out;
   }
-  // The same with the result there; false if it cannot.
+  // Collects the call with the result in `out`. Returns false if it cannot.
   bool write(const at::Tensor& out) const {
     if (x_ == nullptr || !fits(out, *x_, sizes_, type_)) return false;
-    if (in_place_ == InPlace::yes ? !holds(may_write(out, *x_), Why::layout) : !is_clear_of(out, *x_)) return false;
+    if (in_place_ == InPlace::yes ? !holds(may_write(out, *x_), FallbackReason::layout) : !is_clear_of(out, *x_)) return false;
     collect(out);
     return true;
   }
