@@ -43,7 +43,7 @@ std::size_t dim_of(std::int64_t index, std::size_t dims, const std::string& name
   return static_cast<std::size_t>(index < 0 ? index + count : index);
 }
 
-bool Operands::see(nb::handle object) {
+bool Operands::take_runtime(nb::handle object) {
   const Tensor* const found = collector_ == nullptr ? array_in(object) : nullptr;
   if (found != nullptr) collector_ = found->value->collector;
   return collector_ != nullptr;
@@ -61,7 +61,7 @@ namespace {
 // A copy of an array on the host, in memory of the runtime.
 HeldTensor copied(const State& runtime, nb::handle object, const std::string& name) {
   const nb::object copy = nb::module_::import_("numpy").attr("array")(object, "order"_a = "C");
-  const std::optional<Foreign> array = look_at(copy, *runtime, name);
+  const std::optional<Foreign> array = describe(copy, *runtime, name);
   if (!array) refuse_argument(errc::signature_mismatch, name, python_name(object) + ": NumPy makes no array of it");
   if (runtime->cuda() < 0) return tensor_of(runtime, *array, name);
   if (!array->type || !has_operations(*array->type) || array->shape.size() > Dims::kMost)
@@ -95,7 +95,7 @@ std::optional<Input> Operands::find(nb::handle object, const char* argument) {
     auto held = tensor_from(runtime, object, named, false);
     return input_of(collector().adopt(*std::move(held), true));
   }
-  std::optional<Foreign> array = look_at(object, *runtime, named);
+  std::optional<Foreign> array = describe(object, *runtime, named);
   if (!array) return std::nullopt;
   if (array->place == Foreign::Place::host) return input_of(collector().adopt(copied(runtime, object, named), false));
   return input_of(collector().adopt(tensor_of(runtime, *array, named), true));
@@ -184,7 +184,7 @@ std::string text_of(const Tensor& self) {
 ElementType common_type(nb::handle objects) {
   Operands operands("result_type");
   for (const nb::handle one : objects)
-    if (operands.see(one)) break;
+    if (operands.take_runtime(one)) break;
   std::optional<Typed> common;
   for (const nb::handle one : objects) {
     const Typed type = typed(operands.get(one, "arrays"));

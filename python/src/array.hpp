@@ -1,4 +1,4 @@
-// dwell.Array: what its operations share.
+// dwell.Array: helpers that its operations share.
 #pragma once
 
 #include <memory>
@@ -10,26 +10,25 @@
 
 namespace dwell::python {
 
-// An object that is a dwell.Array; null for any other. Throws errc::closed in a forked child.
+// Returns the dwell.Array that an object is; null for any other object. Throws errc::closed in a forked child.
 const Tensor* array_in(nb::handle object);
-// That of an argument. Throws errc::signature_mismatch, naming `name`, for what is no dwell.Array.
+// Returns the dwell.Array of an argument. Throws errc::signature_mismatch, naming `name`, for any other object.
 const Tensor& array_from(nb::handle object, const std::string& name);
 
-// The operands of one operation, of one runtime: arrays, numbers, and arrays of others. An array of NumPy is copied: it may change before
-// it is read.
+// The operands of one operation, of one runtime: arrays, numbers, and arrays of other libraries. Copies NumPy arrays, which may change
+// before they are read.
 class Operands {
  public:
-  // With the first array among them that is a dwell.Array: null when none is.
   explicit Operands(const char* function) : function_(function) {}
 
-  // The first dwell.Array says which runtime it is.
-  bool see(nb::handle object);
+  // Takes the runtime of the first dwell.Array that it is called with. Returns whether there has been one. Call it before `find` and `get`.
+  bool take_runtime(nb::handle object);
   Collector& collector() const;
-  // Nothing for what is neither an array nor a number.
+  // Returns nothing for an object that is neither an array nor a number.
   std::optional<Input> find(nb::handle object, const char* argument);
-  // Throws errc::signature_mismatch instead.
+  // As find, but throws errc::signature_mismatch.
   Input get(nb::handle object, const char* argument);
-  // An array, of the type; cast lazily where it has another.
+  // As get, of arrays alone. Casts one of another type lazily.
   Input get_array(nb::handle object, const char* argument, std::optional<ElementType> type = {});
 
   std::string name(const char* argument) const { return std::string("argument ") + argument + " of dwell." + function_; }

@@ -30,7 +30,7 @@ std::optional<Tensor> computed(TensorOp op, const char* name, std::span<const nb
   constexpr std::array kArguments = {"x1", "x2", "x3"};
   Operands operands(name);
   for (const nb::handle object : objects)
-    if (operands.see(object)) break;
+    if (operands.take_runtime(object)) break;
   Collector& collector = operands.collector();
   std::array<Input, 3> inputs;
   for (std::size_t i = 0; i < objects.size(); ++i) {
@@ -46,7 +46,7 @@ Tensor computed_or_refused(TensorOp op, const char* name, std::span<const nb::ha
   for (const nb::handle object : objects) {
     Operands operands(name);
     for (const nb::handle one : objects)
-      if (operands.see(one)) break;
+      if (operands.take_runtime(one)) break;
     static_cast<void>(operands.get(object, "x"));  // it is the one that names itself
   }
   throw Error(errc::signature_mismatch, std::string(name) + ": an operand is no array");
@@ -84,7 +84,7 @@ void bind_arithmetic(Class& type, const char* name, TensorOp op) {
       in_place.c_str(),
       [op, text](nb::handle self, nb::handle other) -> nb::object {
         Operands operands(text);
-        operands.see(self);
+        operands.take_runtime(self);
         const auto input = operands.find(other, "x2");
         if (!input) return not_implemented();
         operands.collector().update(nb::cast<Tensor&>(self), op, text, *input);
@@ -187,7 +187,7 @@ void bind_array_elements(nb::class_<Tensor>& type, nb::module_& m) {
       "condition"_a, "x1"_a, "x2"_a, "x1 where the condition, of bool, is true, else x2.");
   const auto as = [](nb::handle x, nb::handle dtype) {
     Operands operands("astype");
-    operands.see(x);
+    operands.take_runtime(x);
     const Input input = operands.get_array(x, "x");
     const ElementType wanted = element_type_from(dtype);
     if (!has_operations(wanted)) refuse_argument(errc::unsupported, operands.name("dtype"), "arrays cannot hold " + numpy_name(wanted));

@@ -32,7 +32,7 @@ Dims product_shape(const Dims& a, const Dims& b, const Operands& operands) {
 
 Tensor multiplied(nb::handle x1, nb::handle x2) {
   Operands operands("matmul");
-  static_cast<void>(operands.see(x1) || operands.see(x2));
+  static_cast<void>(operands.take_runtime(x1) || operands.take_runtime(x2));
   static_cast<void>(operands.collector());
   const Input left = operands.get_array(x1, "x1");
   const Input right = operands.get_array(x2, "x2");
@@ -71,7 +71,7 @@ Input index_of(Operands& operands, nb::handle object) {
 
 Tensor taken(nb::handle x, nb::handle indices, std::int64_t axis) {
   Operands operands("take");
-  operands.see(x);
+  operands.take_runtime(x);
   const Input from = operands.get_array(x, "x");
   const Input index = index_of(operands, indices);
   Dims shape = shape_of(from);
@@ -87,7 +87,7 @@ Tensor taken(nb::handle x, nb::handle indices, std::int64_t axis) {
 
 Tensor gathered(nb::handle x, nb::handle indices, std::int64_t axis) {
   Operands operands("take_along_axis");
-  operands.see(x);
+  operands.take_runtime(x);
   const Input from = operands.get_array(x, "x");
   const Input index = index_of(operands, indices);
   const Dims shape = shape_of(index);
@@ -104,7 +104,7 @@ Tensor gathered(nb::handle x, nb::handle indices, std::int64_t axis) {
 
 Tensor embedded(nb::handle table, nb::handle indices) {
   Operands operands("embedding");
-  operands.see(table);
+  operands.take_runtime(table);
   const Input from = operands.get_array(table, "table");
   const Input index = index_of(operands, indices);
   Dims shape = shape_of(index);
@@ -117,7 +117,7 @@ Tensor embedded(nb::handle table, nb::handle indices) {
 
 Tensor scattered(nb::handle x, nb::handle indices, nb::handle source, std::int64_t axis) {
   Operands operands("scatter_add");
-  operands.see(x);
+  operands.take_runtime(x);
   const Input to = operands.get_array(x, "x");
   const Input index = index_of(operands, indices);
   const Input from = operands.get_array(source, "source", type_of(to));
@@ -150,7 +150,7 @@ void bind_selections(nb::module_& m) {
         name,
         [=](nb::handle x, std::int64_t k) {
           Operands operands(name);
-          operands.see(x);
+          operands.take_runtime(x);
           const Input from = operands.get_array(x, "x");
           if (shape_of(from).size() < 2)
             refuse_argument(errc::invalid_argument, operands.name("x"), "shape " + to_string(shape_of(from)) + " is of no matrix");
@@ -170,7 +170,7 @@ Tensor joined(const char* name, const nb::typed<nb::sequence, nb::object>& array
   Operands operands(name);
   std::vector<Input> inputs;
   for (const nb::handle one : arrays)
-    if (operands.see(one)) break;
+    if (operands.take_runtime(one)) break;
   for (const nb::handle one : arrays) inputs.push_back(operands.get_array(one, "arrays"));
   if (inputs.empty()) refuse_argument(errc::invalid_argument, operands.name("arrays"), "there is none");
   ElementType type = type_of(inputs.front());

@@ -29,7 +29,7 @@ ElementType reduced_type(Reduction reduction, ElementType type) {
 
 Tensor reduced(Reduction reduction, const char* name, nb::handle x, nb::handle axis, nb::handle dtype, bool keepdims, double parameter) {
   Operands operands(name);
-  operands.see(x);
+  operands.take_runtime(x);
   const Input from = operands.get_array(x, "x");
   const Dims shape = shape_of(from);
   const Dims axes = axis.is_none() ? Dims() : dims_from(axis, operands.name("axis"));
@@ -114,7 +114,7 @@ void bind_normalisations(nb::class_<Tensor>& type, nb::module_& m) {
   const auto add = [&](const char* name, auto member, bool floating, const char* doc) {
     const auto call = [=](nb::handle x, std::int64_t axis) {
       Operands operands(name);
-      operands.see(x);
+      operands.take_runtime(x);
       const Input from = operands.get_array(x, "x");
       const Dims shape = shape_of(from);
       const auto dim = static_cast<std::int64_t>(dim_of(axis, shape.size(), operands.name("axis")));
@@ -133,7 +133,7 @@ void bind_normalisations(nb::class_<Tensor>& type, nb::module_& m) {
   // Weights and biases have the shape of the last dimensions, and are as wide as they are.
   const auto normalise = [](const char* name, nb::handle x, nb::handle shape, nb::handle weight, nb::handle bias, auto collect) {
     Operands operands(name);
-    operands.see(x);
+    operands.take_runtime(x);
     const Input from = operands.get_array(x, "x");
     const Dims last = dims_from(shape, operands.name("shape"));
     const Dims of = shape_of(from);

@@ -95,7 +95,7 @@ Tensor get_item(const Tensor& self, nb::handle key) {
 
 void set_item(const Tensor& self, nb::handle key, nb::handle value) {
   Operands operands("Array.__setitem__");
-  operands.see(nb::find(self));
+  operands.take_runtime(nb::find(self));
   const Input from = operands.get(value, "value");
   operands.collector().assign(seen(self, indexed(view_of(self), key)), from);
 }

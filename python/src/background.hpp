@@ -1,4 +1,4 @@
-// What goes on in the background, as futures of Python (dwell/_futures.py).
+// Work in the background, as Python futures (dwell/_futures.py).
 #pragma once
 
 #include <nanobind/nanobind.h>

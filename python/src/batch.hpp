@@ -14,8 +14,8 @@
 
 namespace dwell::python {
 
-// A dwell::Batch that Python objects share, with the memory that it names until the flush; from then on the runtime keeps memory until
-// tasks have run. The caller of each member holds the GIL; calls of several threads follow each other.
+// A dwell::Batch that Python objects share. Keeps the memory that it names until the flush; then the runtime keeps it until tasks have run.
+// The caller of each member holds the GIL. Threads take turns.
 class PyBatch {
  public:
   // Throws as dwell::Batch. Without the GIL: it may compile.
@@ -24,7 +24,7 @@ class PyBatch {
   const State& runtime() const { return runtime_; }
 
   // Calls `collect(batch)` without the GIL: it may compile an operator, or wait for room in the ring while tasks there wait for a callback.
-  // `memory` is what the operands lie in.
+  // `memory`: that of the operands.
   template <class Collect>
   void with(const std::vector<std::shared_ptr<HeldMemory>>& memory, Collect collect) {
     const Guard guard(mutex_);

@@ -89,8 +89,8 @@ namespace {
 Foreign contents(const Array& to, nb::handle source, const char* call) {
   const std::string name = std::string("argument 1 of Buffer.") + call;
   const RuntimeState& runtime = *to.memory->runtime;
-  std::optional<Foreign> found = look_at(source, runtime, name);
-  if (!found) found = look_at(numpy().attr("ascontiguousarray")(source, "dtype"_a = numpy_dtype(to.type)), runtime, name);
+  std::optional<Foreign> found = describe(source, runtime, name);
+  if (!found) found = describe(numpy().attr("ascontiguousarray")(source, "dtype"_a = numpy_dtype(to.type)), runtime, name);
   const bool bits = found->type == ElementType::u16 && to.type == ElementType::bf16;
   const bool bytes = PyBytes_Check(source.ptr()) || PyByteArray_Check(source.ptr());
   if (found->place == Foreign::Place::cuda || found->place == Foreign::Place::other)

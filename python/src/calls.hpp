@@ -1,12 +1,11 @@
-// Calls that fit no signature: one line that says why, instead of nanobind's list of types.
+// Calls that fit no signature: replaces nanobind's list of types by one line that says why.
 #pragma once
 
 #include <nanobind/nanobind.h>
 
 namespace dwell::python {
 
-// Has the functions and classes of the module say it. The last step of the module's definition: functions that are bound behind this keep
-// nanobind's words.
+// Wraps the functions and classes of the module. Call it last: functions that are bound afterwards keep nanobind's messages.
 void explain_calls(nanobind::module_& module);
 
 }  // namespace dwell::python

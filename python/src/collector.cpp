@@ -11,10 +11,9 @@ namespace dwell::python {
 
 namespace {
 
-// Operations that a lazy value may stand for: more are collected in parts, so that no walk is long and most fit into a program.
+// Most operations that a lazy value stands for. Larger ones are collected in parts, so that walks are short and most fit into a program.
 constexpr unsigned kMostOperations = 40;
-// Results, and bytes of memory that nobody names any more, that are collected before they are submitted without being asked for; and such
-// submissions that may be under way.
+// Collected results, and bytes of retired memory, after which the collector submits by itself; most such submissions in flight.
 constexpr unsigned kMostCollected = 1024;
 constexpr std::size_t kMostRetiredBytes = std::size_t{64} << 20U;
 constexpr std::size_t kMostUnderWay = 2;
@@ -54,20 +53,20 @@ Collector& Collector::checked() {
 }
 
 Collector::~Collector() {
-  // What has been written to memory of others is still to be done.
+  // Writes to memory of others must still run.
   try {
     static_cast<void>(runtime_->get());
     const Unlocked unlocked;
     static_cast<void>(batch_->flush());
   } catch (const std::exception&) {
-    // There is nobody left to tell.
+    // Nobody is left to catch it.
   }
 }
 
 // ---- Making values ---------------------------------------------------------------------------------------------------------------
 
 std::shared_ptr<Value> Collector::make(Value::Kind kind, ElementType type, const Dims& shape, std::vector<Input> inputs) {
-  std::shared_ptr<Value> value(new Value, &Collector::bury);
+  std::shared_ptr<Value> value(new Value, &Collector::delete_value);
   value->collector = shared_from_this();
   value->kind = kind;
   value->type = type;
@@ -76,7 +75,7 @@ std::shared_ptr<Value> Collector::make(Value::Kind kind, ElementType type, const
   return value;
 }
 
-// Makes it one of the lazy values, once it has grown no larger than they may be.
+// Adds a value to the lazy ones. Collects its largest operands first while it stands for too many operations.
 void Collector::enlist(Value& value) {
   for (;;) {
     value.size = 1;
@@ -149,8 +148,8 @@ Tensor Collector::collected(ElementType type, const Dims& shape, std::vector<Inp
 
 // ---- Collecting ------------------------------------------------------------------------------------------------------------------
 
-// What somebody else sees of the way to the root is stored as well, rather than computed again: all references but those found on the way
-// are of arrays, or of other values.
+// Stores values that the root is computed from and that somebody else refers to, an array or another value, rather than computing them
+// twice: they have more references than the walk finds.
 void Collector::collect(Value& root) {
   if (!root.lazy()) return;
   struct Found {
@@ -179,7 +178,7 @@ void Collector::collect(Value& root) {
 void Collector::store(Value& value) {
   const std::size_t bytes = bytes_of_value(value);
   forget_failures();
-  ++collected_;  // before operands are let go of: they stay until the flush then
+  ++collected_;  // before operands are released, so that their memory stays until the flush
   Allocated memory = allocate(bytes);
   const TensorView to(BufferView(memory->buffer.slice(0, bytes), value.type), value.shape);
   try {
@@ -208,7 +207,7 @@ void Collector::compute(const Value& value, const TensorView& to) {
   }
   const bool simple = std::ranges::none_of(value.inputs, [](const Input& input) { return input.waits(); });
   if (simple && value.kind == Value::Kind::operation) {
-    // As most operations with a result of their own: cheaper than an expression.
+    // Cheaper than an expression, and the most frequent case.
     std::vector<Operand> operands;
     operands.reserve(value.inputs.size());
     for (const Input& input : value.inputs) {
@@ -248,7 +247,7 @@ const LeafPointer& Collector::leaf_of(const Input& input) {
 
 LeafPointer Collector::leaf_of(const Tensor& tensor) {
   if (tensor.leaf != nullptr) return tensor.leaf;
-  const std::shared_ptr<Value> value = tensor.value;  // the tensor may become another without the GIL
+  const std::shared_ptr<Value> value = tensor.value;  // the tensor may change while the GIL is released
   const Session session(*this);
   if (value->lazy()) {
     const Unlocked unlocked;
@@ -270,7 +269,7 @@ Ticket Collector::submit() {
   Ticket ticket = batch_->flush();
   collected_ = 0;
   recent_.add(ticket);
-  trash_.insert(trash_.end(), std::make_move_iterator(retired_.begin()), std::make_move_iterator(retired_.end()));
+  freed_.insert(freed_.end(), std::make_move_iterator(retired_.begin()), std::make_move_iterator(retired_.end()));
   retired_.clear();
   retired_bytes_ = 0;
   return ticket;
@@ -345,7 +344,7 @@ void Collector::renew() {
   batch_.reset();
   batch_.emplace(runtime_->get());
   empty_pool();
-  trash_.insert(trash_.end(), std::make_move_iterator(retired_.begin()), std::make_move_iterator(retired_.end()));
+  freed_.insert(freed_.end(), std::make_move_iterator(retired_.begin()), std::make_move_iterator(retired_.end()));
   retired_.clear();
   retired_bytes_ = 0;
   collected_ = 0;

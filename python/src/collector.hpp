@@ -1,4 +1,4 @@
-// The arrays of one runtime: what is lazy, in which order it is collected, where results lie.
+// The arrays of one runtime: lazy values, their order, and the memory of results.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@
 
 namespace dwell::python {
 
-// What dwell.Array holds: a value, or a view of its memory. The caller of all functions here holds the GIL.
+// A dwell.Array: a value, or a view of its memory. The caller of all functions here holds the GIL.
 struct Tensor {
   std::shared_ptr<Value> value;
   LeafPointer leaf;  // null: all of the value, which may be lazy
@@ -29,14 +29,14 @@ struct Tensor {
   const Dims& shape() const { return leaf ? leaf->view.shape() : value->shape; }
 };
 
-// Values are lazy until somebody looks at them, writes to what they read, or they have grown too large for a program. Then they are
-// collected in a dwell::Batch, which keeps the order that memory asks for, and run with the next flush. Threads take turns; what takes
-// long (collecting, flushing) is done without the GIL. Values keep it alive, and it keeps the runtime.
+// A value is lazy until somebody reads it or writes to what it reads, or until it is too large for a program. Then it is collected in a
+// dwell::Batch, which orders operations by memory, and runs with the next flush. Threads take turns; collecting and flushing release the
+// GIL. Values keep the collector alive, and the collector keeps the runtime.
 class Collector : public std::enable_shared_from_this<Collector> {
  public:
-  // That of a runtime: there is one as long as it has arrays. Throws as dwell::Batch.
+  // Returns the collector of a runtime, which exists as long as the runtime has arrays; makes one if there is none. Throws as dwell::Batch.
   static std::shared_ptr<Collector> of(const State& runtime);
-  // The same, null when there is none.
+  // Returns it, or null if there is none.
   static std::shared_ptr<Collector> known(const State& runtime);
 
   explicit Collector(State runtime);
@@ -46,26 +46,26 @@ class Collector : public std::enable_shared_from_this<Collector> {
 
   const State& runtime() const { return runtime_; }
 
-  // Memory as an array.
+  // Makes an array of memory. `foreign`: others may share it.
   Tensor adopt(HeldTensor held, bool foreign);
-  // Lazy results. They throw for shapes and types that do not fit.
+  // Make lazy results. Throw for shapes and types that do not fit.
   Tensor operation(TensorOp op, const char* name, std::span<const Input> operands);
   Tensor cast(const Input& operand, const Dims& shape, ElementType type);
   Tensor collected(ElementType type, const Dims& shape, std::vector<Input> operands, Collect collect);
 
-  // The view of its memory, of what is lazy once it is collected.
+  // Returns the view of its memory; collects it first if it is lazy.
   LeafPointer leaf_of(const Tensor& tensor);
-  // Writes elements. What is lazy and reads them is collected before.
+  // Writes elements. Collects lazy values that read them first.
   void assign(const Tensor& to, const Input& from);
-  // x = x op operand, of the type and shape of x, for all who see its memory.
+  // x = x op operand, with the type and shape of x, in its memory, which others may share.
   void update(Tensor& x, TensorOp op, const char* name, const Input& operand);
 
-  // Submits what has been collected, all that is lazy and seen by somebody with `all`, or a tensor: the ticket stands for all since the
-  // flush before.
+  // Submits collected values; with `all`, collects lazy values first. The ticket stands for all submissions since the last flush. Throws
+  // for the first failure of submissions that had no ticket.
   Receipt flush(bool all);
-  // Submits what has been collected, for a later flush to stand for.
+  // Submits collected values. A later flush reports failures.
   void submit_collected();
-  // The tensor's elements in the order of rows: itself, or a copy. They are there when the ticket is complete.
+  // The tensor's elements in C order: itself, or a copy. They are valid once the ticket is complete.
   struct Rows {
     TensorView view;
     std::shared_ptr<HeldMemory> memory;
@@ -75,22 +75,22 @@ class Collector : public std::enable_shared_from_this<Collector> {
 
   bool is_lazy(const Tensor& tensor);
   BatchStats stats();
-  // After Runtime::rebuild: all memory is gone.
+  // Call after Runtime::rebuild: all memory is gone.
   void renew();
 
  private:
   class Session;
   using Allocated = std::shared_ptr<HeldMemory>;
-  // Expressions of values that are computed on the way to another.
+  // Expressions of lazy values that another value is computed from.
   using Made = std::vector<std::pair<const Value*, Expression>>;
 
   // Throws errc::closed in a forked child, errc::unsupported while this thread captures a graph.
   Collector& checked();
-  // What becomes of a value that nobody names any more.
-  static void bury(Value* value);
-  void drain();
-  // All from here on have the lock; with (u), and not the GIL.
-  void dispose(Value* value);
+  // The deleter of values: deletes one under the lock, now or later.
+  static void delete_value(Value* value);
+  void delete_unused();
+  // The caller of those below holds the lock; with (u) it does not hold the GIL.
+  void destroy(Value* value);
   std::shared_ptr<Value> make(Value::Kind kind, ElementType type, const Dims& shape, std::vector<Input> inputs);
   void enlist(Value& value);
   void unlist(Value& value);
@@ -112,24 +112,24 @@ class Collector : public std::enable_shared_from_this<Collector> {
 
   State runtime_;  // declared first, so that it goes last
   std::mutex mutex_;
-  std::atomic<std::thread::id> owner_;  // who has the mutex
+  std::atomic<std::thread::id> owner_;  // the thread that holds the mutex
   std::optional<dwell::Batch> batch_;
-  Value* newest_ = nullptr;  // of lazy values
+  Value* newest_ = nullptr;  // lazy value
   unsigned foreign_readers_ = 0;
   unsigned collected_ = 0;  // results, since the last flush
-  // The tickets of flushes: of those that nobody asked for, whose failures the next `flush` throws; of all, to find failures.
+  // Tickets of submissions: those without a caller, whose failures the next flush throws; and all, to find failures.
   dwell::detail::Submissions unasked_;
   dwell::detail::Submissions recent_;
 
-  // Memory of our own that nothing names any more, by its size: the batch orders those that use it again.
+  // Free memory of the collector's own, by its size: the batch orders values that use it again behind those that used it.
   std::unordered_map<std::size_t, std::vector<Allocated>> pool_;
   std::size_t pooled_ = 0;          // bytes
-  std::vector<Allocated> retired_;  // until the next flush
+  std::vector<Allocated> retired_;  // freed after the next flush
   std::size_t retired_bytes_ = 0;
-  std::vector<Allocated> trash_;  // dropped without the lock, as it may be an array of Python's
+  std::vector<Allocated> freed_;  // dropped after the lock is released: it may be a Python object
 
-  std::mutex buried_mutex_;
-  std::vector<Value*> buried_;  // to be deleted by the next that has the lock
+  std::mutex unused_mutex_;
+  std::vector<Value*> unused_;  // to be deleted by the next thread that holds the lock
 };
 
 }  // namespace dwell::python

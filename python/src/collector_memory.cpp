@@ -1,4 +1,4 @@
-// How values of a collector end, and what becomes of their memory.
+// The end of a collector's values, and their memory.
 #include <algorithm>
 #include <bit>
 #include <utility>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kMostPooledBytes = std::size_t{64} << 20U;
 
-// As much as is allocated, so that sizes come again: small ones to a power of two.
+// Rounds sizes, small ones to a power of two, so that memory fits other values.
 std::size_t rounded(std::size_t bytes) {
   constexpr std::size_t kLeast = 64;
   constexpr std::size_t kSmall = std::size_t{1} << 20U;
@@ -23,39 +23,39 @@ std::size_t rounded(std::size_t bytes) {
 
 // ---- The end of values -----------------------------------------------------------------------------------------------------------
 
-void Collector::bury(Value* value) {
+void Collector::delete_value(Value* value) {
   const std::shared_ptr<Collector> collector = value->collector;
-  if (collector->owner_.load(std::memory_order_relaxed) == std::this_thread::get_id()) return collector->dispose(value);
+  if (collector->owner_.load(std::memory_order_relaxed) == std::this_thread::get_id()) return collector->destroy(value);
   {
-    const std::lock_guard lock(collector->buried_mutex_);
-    collector->buried_.push_back(value);
+    const std::lock_guard lock(collector->unused_mutex_);
+    collector->unused_.push_back(value);
   }
-  collector->drain();
+  collector->delete_unused();
 }
 
-// Whoever has the lock comes here when it has let go of it, so that one that was buried meanwhile does not stay.
-void Collector::drain() {
+// Called by each thread that has released the lock, so that no unused value stays.
+void Collector::delete_unused() {
   for (;;) {
-    std::vector<Value*> buried;
-    std::vector<Allocated> trash;
+    std::vector<Value*> unused;
+    std::vector<Allocated> freed;
     {
-      const std::lock_guard lock(buried_mutex_);
-      if (buried_.empty()) return;
+      const std::lock_guard lock(unused_mutex_);
+      if (unused_.empty()) return;
     }
     const std::unique_lock lock(mutex_, std::try_to_lock);
     if (!lock.owns_lock()) return;
     {
-      const std::lock_guard list(buried_mutex_);
-      buried.swap(buried_);
+      const std::lock_guard list(unused_mutex_);
+      unused.swap(unused_);
     }
     owner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
-    for (Value* const value : buried) dispose(value);
-    trash.swap(trash_);
+    for (Value* const value : unused) destroy(value);
+    freed.swap(freed_);
     owner_.store({}, std::memory_order_relaxed);
   }
 }
 
-void Collector::dispose(Value* value) {
+void Collector::destroy(Value* value) {
   if (value->lazy()) unlist(*value);
   if (value->memory != nullptr) release(std::move(value->memory), value->foreign);
   delete value;
@@ -75,16 +75,16 @@ Collector::Allocated Collector::allocate(std::size_t bytes) {
 
 void Collector::release(Allocated memory, bool foreign) {
   const std::size_t bytes = memory->buffer.bytes();
-  // What somebody shares, by DLPack, is not ours to use again.
+  // A consumer of DLPack may still use it.
   if (foreign || bytes > kMostPooledBytes || rounded(bytes) != bytes || memory.use_count() != 1) return retire(std::move(memory));
-  // Others may be of sizes that nobody asks for any more.
+  // The pool may hold sizes that are not needed any more.
   if (pooled_ + bytes > kMostPooledBytes) empty_pool();
   pooled_ += bytes;
   pool_[bytes].push_back(std::move(memory));
 }
 
 void Collector::retire(Allocated memory) {
-  if (collected_ == 0) return trash_.push_back(std::move(memory));
+  if (collected_ == 0) return freed_.push_back(std::move(memory));
   retired_bytes_ += memory->buffer.bytes();
   retired_.push_back(std::move(memory));
 }

@@ -5,24 +5,24 @@
 
 namespace dwell::python {
 
-// Holds the lock. Memory that is let go of goes when the lock has.
+// Holds the lock. Drops memory that was freed meanwhile after it has released the lock.
 class Collector::Session {
  public:
   explicit Session(Collector& of) : collector_(of.shared_from_this()), guard_(of.checked().mutex_) {
     of.owner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
   }
   ~Session() {
-    trash_.swap(collector_->trash_);
+    freed_.swap(collector_->freed_);
     collector_->owner_.store({}, std::memory_order_relaxed);
     guard_.reset();
-    collector_->drain();
+    collector_->delete_unused();
   }
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
  private:
   std::shared_ptr<Collector> collector_;
-  std::vector<Allocated> trash_;
+  std::vector<Allocated> freed_;
   std::optional<Guard> guard_;
 };
 

@@ -1,4 +1,4 @@
-// How a collector writes to memory that arrays share.
+// Writes of a collector to memory that arrays share.
 #include <algorithm>
 #include <array>
 
@@ -8,7 +8,7 @@ namespace dwell::python {
 
 // ---- Writing ---------------------------------------------------------------------------------------------------------------------
 
-// The newest first: those before that are their operands are computed with them then.
+// Collects lazy values that read the memory, the newest first: older ones that are their operands are computed with them.
 void Collector::collect_readers(const Value& value, const TensorView::Extent& extent) {
   if (value.readers == 0 && !(value.foreign && foreign_readers_ != 0)) return;
   std::vector<std::weak_ptr<Value>> readers;
@@ -24,7 +24,7 @@ void Collector::collect_readers(const Value& value, const TensorView::Extent& ex
     if (const auto alive = reader.lock()) collect(*alive);
 }
 
-// Before elements are written.
+// Call before elements are written.
 void Collector::begin_write(const Value& value, const TensorView& to) {
   collect_readers(value, to.extent());
   forget_failures();
@@ -62,7 +62,7 @@ void Collector::assign(const Tensor& to, const Input& from) {
   const Unlocked unlocked;
   collect(*value);
   const TensorView& view = leaf != nullptr ? leaf->view : value->leaf->view;
-  // What `x[...] += y` ends with.
+  // `x[...] += y` ends with an assignment of x to itself.
   if (from.leaf != nullptr && from.value == value && from.leaf->view.address() == view.address() &&
       from.leaf->view.shape() == view.shape() && from.leaf->view.strides() == view.strides())
     return;
@@ -90,7 +90,7 @@ void Collector::update(Tensor& x, TensorOp op, const char* name, const Input& op
                 {"argument", name});
   const Session session(*this);
   if (operands[0].waits()) {
-    // Nobody else sees it: a view would have made it memory.
+    // Nobody shares it: a view would have had it collected.
     auto value = make(Value::Kind::operation, result.type, result.shape, {operands.begin(), operands.end()});
     value->op = op;
     enlist(*value);

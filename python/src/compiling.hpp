@@ -1,4 +1,4 @@
-// Waits for a compiler that tell how long they take (dwell/_progress.py).
+// Progress reports while a compiler runs (dwell/_progress.py).
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -14,12 +14,11 @@
 
 namespace dwell::python {
 
-// What a batch compiles when the first of a runtime is made, as `what`.
+// The `what` of operators that the first batch of a runtime compiles.
 inline constexpr const char* kOwnOperators = "operations on tensors";
 
-// As Unlocked, for as long as `what` is compiled. Once that has taken a second, Runtime(progress=...) is told, then each second, on a
-// thread of this object, and at the end on the thread that has waited, always with the GIL. What it raises goes to sys.unraisablehook; it
-// is told nothing more.
+// Releases the GIL while `what` is compiled. Calls Runtime(progress=...) after a second and then each second, on a thread of this object,
+// and at the end on the thread that waited, always with the GIL. Its exceptions go to sys.unraisablehook, and end the reports.
 class Compiling {
  public:
   // Holds the GIL until it has been made. Throws what Python raises.
@@ -36,8 +35,8 @@ class Compiling {
 
   const std::string what_;
   const Clock::time_point start_ = Clock::now();
-  nb::object told_;     // null: nobody is told. Guarded by the GIL
-  bool begun_ = false;  // has been told something. Guarded by the GIL
+  nb::object told_;     // the callback, or null. Guarded by the GIL
+  bool begun_ = false;  // the callback has been called. Guarded by the GIL
   std::optional<Unlocked> unlocked_;
   std::mutex mutex_;
   std::condition_variable ended_;

@@ -13,15 +13,16 @@
 
 namespace dwell::python {
 
-// Has C++ exceptions turned into those classes. Throws when a code has no class, or a class no code.
+// Registers the translation of C++ exceptions to those classes. Throws if a code has no class, or a class no code.
 void bind_errors(nanobind::module_& module);
 
-// What a callback has raised, on its way through the library: Error::cause. Goes by "ValueError: what it says".
+// An exception of a Python callback on its way through the library (Error::cause). Its text is "ValueError: ...".
 class Raised : public std::runtime_error {
  public:
   // Takes the exception that is set. The caller holds the GIL.
   Raised();
-  // The exception with its traceback, borrowed. Null once 64 others have come, or the interpreter has ended: frames hold much.
+  // The exception with its traceback, borrowed. Null after 64 newer ones, since frames hold much memory, and once the interpreter has
+  // ended.
   PyObject* get() const { return exception_.get(); }
 
  private:

@@ -174,7 +174,7 @@ std::string Foreign::text() const {
          (keep ? ", shape " + shape_text(shape) : "") + (contiguous ? "" : ", strided") + (readonly ? ", read-only" : "") + ", " + where;
 }
 
-std::optional<Foreign> look_at(nb::handle object, const RuntimeState& runtime, const std::string& name) {
+std::optional<Foreign> describe(nb::handle object, const RuntimeState& runtime, const std::string& name) {
   std::optional<Foreign> found;
   if (PyObject_CheckBuffer(object.ptr()) != 0) found = from_buffer(object);
   if (found && !found->type && found->itemsize == 2 && nb::hasattr(object, "__array_interface__")) found.reset();  // bfloat16

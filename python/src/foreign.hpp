@@ -1,4 +1,4 @@
-// Arrays of others: NumPy, DLPack, __cuda_array_interface__.
+// Arrays of other libraries: NumPy, DLPack, __cuda_array_interface__.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace dwell::python {
 
-// An array of somebody else's, looked at and kept alive.
+// The description of an array of another library, which it keeps alive.
 struct Foreign {
   // cuda: on device `id`. pinned, managed: in host memory that devices reach. other: on what `place` names.
   enum class Place { host, pinned, managed, cuda, other };
@@ -40,10 +40,9 @@ struct Foreign {
   std::string text() const;  // "numpy.ndarray of float64, shape (3,), on the CPU"
 };
 
-// What an object says of itself; nothing of one that is no array. `runtime` is that on whose behalf this is asked: an array of a CUDA
-// device is only taken over, and waited for, when it lies on that runtime's. Throws errc::invalid_argument, naming `name` ("argument 1 of
-// operator 'axpy'"), when the object refuses.
-std::optional<Foreign> look_at(nb::handle object, const RuntimeState& runtime, const std::string& name);
+// Describes an object by the protocols that it has; nothing for an object that is no array. Waits for a CUDA array if it lies on the device
+// of `runtime`. Throws errc::invalid_argument, naming `name` ("argument 1 of operator 'axpy'"), if the object refuses.
+std::optional<Foreign> describe(nb::handle object, const RuntimeState& runtime, const std::string& name);
 
 // Why the runtime cannot reach this array, and why it cannot work on it; empty if it can.
 std::string out_of_reach(const Foreign& array, const RuntimeState& runtime);

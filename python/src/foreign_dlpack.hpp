@@ -7,7 +7,7 @@
 
 namespace dwell::python {
 
-// Of an object that has the protocol; see look_at. Of an array out of reach, where it lies.
+// Of an object that has the protocol; see describe. Of an array out of reach, where it lies.
 Foreign from_dlpack(nb::handle object, const RuntimeState& runtime, const std::string& name);
 
 }  // namespace dwell::python

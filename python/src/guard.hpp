@@ -7,7 +7,7 @@
 
 namespace dwell::python {
 
-// Holds a mutex. The caller holds the GIL, but not while it waits: whoever has the mutex may need the GIL to come to an end.
+// Holds a mutex. The caller holds the GIL; it is released while this waits, since the owner of the mutex may need it.
 class Guard {
  public:
   explicit Guard(std::mutex& mutex) : lock_(mutex, std::try_to_lock) {

@@ -33,7 +33,7 @@ Typed typed(const Input& input) {
 }
 
 ElementType result_type(TensorOp op, std::span<const Typed> operands) {
-  // Asked for at each operation: what the library has said is kept. There are some thousand of them at most.
+  // A cache, since each operation asks. It holds some thousand entries at most.
   static std::unordered_map<std::uint32_t, ElementType> known;
   constexpr unsigned kBits = 6;  // of an operand, of up to three
   auto key = static_cast<std::uint32_t>(op) << 2U | static_cast<std::uint32_t>(operands.size());
@@ -78,7 +78,7 @@ void round_numbers(TensorOp op, std::span<Input> operands) {
   if (std::ranges::none_of(operands, [&](const Input& input) { return input.value != nullptr && is_short(input.value->type); })) return;
   std::array<Typed, 3> types;
   std::ranges::transform(operands, types.begin(), typed);
-  // Of any operation with a result of that type.
+  // Of any operation whose result has the common type.
   const ElementType common = operands.size() == 3   ? result_type(TensorOp::clamp, types)
                              : operands.size() == 2 ? result_type(TensorOp::add, std::span(types).first(2))
                                                     : types[0].type;

@@ -1,4 +1,4 @@
-// What arrays of Python stand for: elements in memory, or what is to be computed of other values.
+// Values of arrays: elements in memory, or an operation on other values that is still to be computed.
 #pragma once
 
 #include <dwell/batch.hpp>
@@ -25,17 +25,18 @@ struct Leaf {
 };
 using LeafPointer = std::shared_ptr<const Leaf>;
 
-// An operand: a number, a view of a value's memory, or all of a value that is not computed yet.
+// An operand of a value: a number, a view of a value's memory, or all of a value, which may be lazy. dwell::Operand of it is made when the
+// value is collected.
 struct Input {
   std::shared_ptr<Value> value;  // null: a number
   LeafPointer leaf;              // null: all of the value
   Number number;
 
-  // Whether it is to be computed. The caller has the collector's lock.
+  // Whether it is a lazy value. The caller holds the collector's lock.
   bool waits() const;
 };
 
-// What is collected for a value that is no expression of elements: it writes `to`, of the value's shape and type.
+// Collects a value that is no elementwise operation: writes `to`, of the value's shape and type.
 using Collect = std::function<void(dwell::Batch& batch, const TensorView& to, std::span<const TensorView> operands)>;
 
 // One result. All members but type, shape and collector are guarded by the collector's lock; values are deleted under it, wherever the last

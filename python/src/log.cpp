@@ -31,7 +31,7 @@ level level_from(std::string_view text) {
 
 namespace {
 
-// "add (version 2)": name and version; 0 where there is none.
+// Splits "add (version 2)" into name and version; 0 without a version.
 std::pair<std::string, unsigned> operator_of(const LogRecord& record) {
   constexpr std::string_view kBegin = " (version ";
   const std::string_view text = record.op;

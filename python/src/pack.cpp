@@ -167,7 +167,7 @@ void Packer::add_array(Packed& to, std::size_t index, const Parameter& type, nb:
   };
   for (const Known& known : known_)
     if (known.object == argument.ptr()) return add(known);
-  std::optional<Foreign> array = look_at(argument, *runtime_, where(index));
+  std::optional<Foreign> array = describe(argument, *runtime_, where(index));
   if (!array)
     mismatch(index, argument, "a dwell.Buffer, a NumPy array, or one that shares its memory by DLPack or __cuda_array_interface__ fits");
   const auto refuse = [&](errc code, const std::string& why) {

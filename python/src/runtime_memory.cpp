@@ -20,7 +20,7 @@ namespace {
 Array wrap_array(const PyRuntime& self, nb::handle object) {
   runtime_of(self);
   const std::string name = "argument 1 of Runtime.wrap";
-  std::optional<Foreign> array = look_at(object, *self.state, name);
+  std::optional<Foreign> array = describe(object, *self.state, name);
   if (!array)
     throw Error(errc::signature_mismatch,
                 name +
@@ -61,7 +61,7 @@ nb::object array_of(const PyRuntime& self, nb::handle source, nb::handle dtype, 
   std::optional<Foreign> found;
   const std::string name = "argument 1 of Runtime.array";
   const bool host_cast = !dtype.is_none();
-  found = look_at(source, *self.state, name);
+  found = describe(source, *self.state, name);
   const bool usable = found && found->type && found->contiguous && !found->swapped && found->place != Foreign::Place::cuda &&
                       found->place != Foreign::Place::other && (!host_cast || *found->type == element_type_from(dtype));
   if (found && (found->place == Foreign::Place::cuda || found->place == Foreign::Place::other))
@@ -78,7 +78,7 @@ nb::object array_of(const PyRuntime& self, nb::handle source, nb::handle dtype, 
       wanted = source.attr("dtype").attr("newbyteorder")("=");
     contents = numpy.attr("ascontiguousarray")(source, "dtype"_a = wanted);
     if (found && found->shape.empty()) contents = contents.attr("reshape")(nb::make_tuple());
-    found = look_at(contents, *self.state, name);
+    found = describe(contents, *self.state, name);
     if (!found || !found->type)
       throw Error(errc::signature_mismatch, name + ": " + (found ? found->text() + ": dwell has no such element type" : "it is no array"),
                   {"argument", name});

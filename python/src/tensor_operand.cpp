@@ -135,7 +135,7 @@ std::optional<HeldTensor> tensor_from(const State& runtime, nb::handle object, c
     check_type(ours->type, name, ours->text());
     return HeldTensor{TensorView(ours->view(), dims_of(ours->shape, name)), ours->memory, false};
   }
-  const std::optional<Foreign> array = look_at(object, *runtime, name);
+  const std::optional<Foreign> array = describe(object, *runtime, name);
   if (!array) return std::nullopt;
   if (written && array->readonly)
     refuse_argument(errc::invalid_argument, name, array->text() + ": it is written to, and an array that may be is needed");

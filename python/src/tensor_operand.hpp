@@ -1,4 +1,4 @@
-// What operations on tensors are given: from Python objects to views of memory and to numbers.
+// From Python objects to operands: views of memory, and numbers.
 #pragma once
 
 #include <dwell/batch.hpp>
@@ -12,7 +12,7 @@
 
 namespace dwell::python {
 
-// A tensor and the memory that it lies in, which must live until the batch that names it is flushed.
+// A tensor and its memory, which must live until the batch that names it is flushed.
 struct HeldTensor {
   TensorView view;
   std::shared_ptr<HeldMemory> memory;
@@ -27,19 +27,19 @@ std::optional<Number> number_from(nb::handle object, const std::string& name);
 Dims dims_from(nb::handle object, const std::string& name);
 nb::tuple tuple_of(const Dims& dims);
 
-// A dwell.Buffer, or an array of others where it lies, of any strides; nothing for what is no array. `name` is for messages: "argument to
-// of Batch.apply". Throws errc::invalid_argument for arrays that lie elsewhere or, with `written`, may not be written to, errc::unsupported
-// for types that tensors cannot have.
+// A view of a dwell.Buffer, or of an array of another library, of any strides, without a copy. Nothing for an object that is no array.
+// `name` is for messages: "argument to of Batch.apply". Throws errc::invalid_argument for arrays out of the runtime's reach and, with
+// `written`, for read-only ones; errc::unsupported for types that tensors cannot have.
 std::optional<HeldTensor> tensor_from(const State& runtime, nb::handle object, const std::string& name, bool written);
-// An array of others that the runtime reaches. Throws as above.
+// A view of an array of another library. Throws as tensor_from.
 HeldTensor tensor_of(const State& runtime, const Foreign& array, const std::string& name);
 
-// How many elements an array of the shape has. Throws errc::invalid_argument where that does not fit.
+// Number of elements of a shape. Throws errc::invalid_argument if it does not fit into 64 bits.
 std::int64_t elements_of(const Dims& shape);
 
 // Whether operations on tensors have the type.
 bool has_operations(ElementType type);
-// "sqrt" as an operation; throws errc::invalid_argument, with the names that there are, for others.
+// Returns the operation of a name, such as "sqrt". Throws errc::invalid_argument, with all names, for others.
 TensorOp operation_named(std::string_view name);
 
 [[noreturn]] void refuse_argument(errc code, const std::string& name, const std::string& why);
