@@ -94,7 +94,7 @@ TEST_P(MemoryResourceTest, MemoryGoesBackWhenItsTasksHaveRun) {
   Runtime runtime(pooled());
   auto hold = runtime.define<Hold>("hold", kHold);
   auto add = runtime.define<Add>("add", kAdd);
-  auto gate = filled<u32>(runtime, 2, 0, Memory::host);
+  auto gate = runtime.allocate<u32>(2, Memory::host);
   auto buffer = runtime.allocate<u32>(4);
   const std::span<u32> words = gate.host();
   runtime.submit(hold, gate);
