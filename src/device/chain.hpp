@@ -36,7 +36,8 @@ DWELL_DEVICE FramePlace behind(FramePlace place, u32 slots) { return (place + sl
 // Whether the node at `next`, behind the one at `at`, begins in another block.
 DWELL_DEVICE bool is_in_another_block(FramePlace at, FramePlace next) { return ((at ^ next) & kBlock) != 0; }
 
-// Copies of a word from global to shared memory in groups, which the calling thread waits for. Where none are asynchronous, each takes its time at once.
+// Copies of a word from global to shared memory in groups, which the calling thread waits for. Where none are asynchronous, each takes its
+// time at once.
 DWELL_DEVICE void copy_word(u32 to, u64 from) {
 #if DWELL_ASYNC_COPIES
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");

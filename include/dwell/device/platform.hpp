@@ -2,8 +2,8 @@
 // (atomic.hpp). Other device code asks for a capability by name; none tests for a compiler or a machine.
 //
 // Device code is compiled three ways: by NVRTC for a GPU (a worker is a thread block), and by g++ and clang++ for the CPU (a worker
-// is one thread). NVRTC has no standard library headers, so the fixed-width types are named here. The headers of this folder are C++14,
-// because an operator may ask for that (CompileOptions::standard).
+// is one thread). NVRTC has no standard library headers, so platform/types.hpp names the fixed-width types. The headers of this folder are
+// C++14, because an operator may ask for that (CompileOptions::standard).
 //
 // A platform defines, of the language:
 //   DWELL_DEVICE             marks a function that becomes part of its caller
