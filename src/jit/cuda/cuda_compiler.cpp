@@ -82,7 +82,7 @@ std::vector<Nvrtc::Header> headers_for_loop() {
 std::vector<Nvrtc::Header> headers_for(const CompileOptions& options) {
   std::vector<Nvrtc::Header> headers;
   for (const EmbeddedFile& file : embedded_headers())
-    if (is_operator_header(file.name)) headers.push_back({file.name.data(), file.text.data()});
+    if (file.is_for_operators()) headers.push_back({file.name.data(), file.text.data()});
   for (const auto& [name, header] : options.headers) headers.push_back({name.c_str(), header.c_str()});
   return headers;
 }

@@ -60,7 +60,7 @@ constexpr const char* kReadByAssembler = "assembled.d";
 std::string implied_includes() {
   std::string text = "#include <stdc-predef.h>\n";
   for (const EmbeddedFile& file : embedded_headers()) {
-    if (!is_operator_header(file.name)) continue;
+    if (!file.is_for_operators()) continue;
     for (const Inclusion& one : inclusions_of(file.text).list) text += "#include <" + one.name + ">\n";
   }
   return text;

@@ -19,14 +19,12 @@ namespace fs = std::filesystem;
 
 namespace {
 
-bool is_for_operators(const EmbeddedFile& file) { return file.name.starts_with("dwell/"); }
-
 // Cleaners remove single files by their age, too, so each is looked at.
 bool is_whole(const TemporaryDirectory& folder) {
   const auto headers = embedded_headers();
   return folder.stands() && std::all_of(headers.begin(), headers.end(), [&](const EmbeddedFile& file) {
            std::error_code error;
-           return !is_for_operators(file) || fs::file_size(folder.path() / "include" / file.name, error) == file.text.size();
+           return !file.is_for_operators() || fs::file_size(folder.path() / "include" / file.name, error) == file.text.size();
          });
 }
 
@@ -60,7 +58,7 @@ WorkingFolder::Job WorkingFolder::start() {
   if (folder_ == nullptr || !is_whole(*folder_)) {
     auto made = std::make_shared<TemporaryDirectory>();
     for (const EmbeddedFile& file : embedded_headers()) {
-      if (is_for_operators(file)) write_file(made->path() / "include" / file.name, file.text);
+      if (file.is_for_operators()) write_file(made->path() / "include" / file.name, file.text);
     }
     folder_ = std::move(made);
   }

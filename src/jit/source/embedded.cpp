@@ -7,8 +7,8 @@
 namespace dwell::jit {
 
 bool is_operator_header(std::string_view name) {
-  const auto is_it = [&](const EmbeddedFile& file) { return file.name == name; };
-  return !name.starts_with("device/") && std::any_of(embedded_headers().begin(), embedded_headers().end(), is_it);
+  const auto is_it = [&](const EmbeddedFile& file) { return file.name == name && file.is_for_operators(); };
+  return std::any_of(embedded_headers().begin(), embedded_headers().end(), is_it);
 }
 
 const std::string& embedded_headers_digest() {

@@ -13,11 +13,13 @@ namespace dwell::jit {
 struct EmbeddedFile {
   std::string_view name;
   std::string_view text;
+  // Whether operators include it, as all but the loop's own ("device/...").
+  bool is_for_operators() const { return !name.starts_with("device/"); }
 };
 
 std::span<const EmbeddedFile> embedded_headers();
 
-// Whether `name` is one of those that operators include: all but the loop's own ("device/...").
+// Whether a header of this name is for operators.
 bool is_operator_header(std::string_view name);
 
 // A digest of all of them, for keys of caches.

@@ -27,7 +27,7 @@ constexpr std::array kSignals = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 constexpr std::size_t kMostFiles = 64;  // further ones go without
 
 // What the handler reads. Without destructors: it may be called until the process is gone.
-constinit std::array<std::atomic<FlightFile*>, kMostFiles> files{};
+constinit std::array<std::atomic<FlightFile*>, kMostFiles> flight_files{};
 constinit std::array<struct sigaction, kSignals.size()> previous{};
 static_assert(std::atomic<FlightFile*>::is_always_lock_free);
 
@@ -46,7 +46,7 @@ std::uint16_t worker_in(const FlightFile& file) {
 
 // What ended the process first stays.
 void note(int signal) noexcept {
-  for (const std::atomic<FlightFile*>& each : files) {
+  for (const std::atomic<FlightFile*>& each : flight_files) {
     FlightFile* const file = each.load(std::memory_order_acquire);
     if (file == nullptr || !is_ours(*file) || load(*file).signal != 0) continue;
     store(*file, {static_cast<std::uint32_t>(syscall(SYS_gettid)), static_cast<std::uint16_t>(signal), worker_in(*file)});
@@ -54,7 +54,7 @@ void note(int signal) noexcept {
 }
 
 void unnote(int signal) noexcept {
-  for (const std::atomic<FlightFile*>& each : files) {
+  for (const std::atomic<FlightFile*>& each : flight_files) {
     FlightFile* const file = each.load(std::memory_order_acquire);
     if (file != nullptr && is_ours(*file) && load(*file).signal == signal) store(*file, {});
   }
@@ -130,7 +130,7 @@ void uninstall() {
 void note_end_in(FlightFile& file) noexcept {
   if (!is_on()) return;
   const std::lock_guard lock(mutex());
-  for (std::atomic<FlightFile*>& each : files) {
+  for (std::atomic<FlightFile*>& each : flight_files) {
     if (each.load(std::memory_order_relaxed) != nullptr) continue;
     each.store(&file, std::memory_order_release);
     if (open_files++ == 0) install();
@@ -140,7 +140,7 @@ void note_end_in(FlightFile& file) noexcept {
 
 void forget_end_in(FlightFile& file) noexcept {
   const std::lock_guard lock(mutex());
-  for (std::atomic<FlightFile*>& each : files) {
+  for (std::atomic<FlightFile*>& each : flight_files) {
     if (each.load(std::memory_order_relaxed) != &file) continue;
     each.store(nullptr, std::memory_order_release);
     if (--open_files == 0) uninstall();
