@@ -1,15 +1,15 @@
 // The ready queue: tasks that may run now, in device memory, in the ring's own slot format.
 //
-// A producer reserves places with one atomic and stores tagged quads; a consumer claims one place with one atomic and watches only
-// that place, so idle workers never poll a line together. A claim may run ahead of the producers.
+// A producer reserves places with one atomic and stores tagged quads; a consumer claims one place with one atomic and polls only that
+// place, so idle workers never poll a line together. A claim may run ahead of the producers.
 //
-// Invariant: a place is filled only when the task of one lap ago has been read there. Lease::claims says for each seat which place its
-// worker has claimed and not yet read; places from `head` on are claimed by nobody. So nothing below the least of these, the low-water
-// mark, is unread. A producer compares its places with the mark as it knows it, which is never too high, since the mark only grows; it
-// looks for the mark again when they are a lap ahead of it. Credit bounds the unread tasks to less than that, so this is rare. A consumer
-// that claims a first place says so before (claim_first), so that no look misses it; from then on its last claim stands until the next one
-// is stored, which is lower. Nothing rests on the speed of any thread. A producer that waits holds no claim on an unread place, so that
-// the holder of the lowest one goes on. Modelled in tests/model/ready_queue.pml.
+// Invariant: a place is filled only after the task of one lap ago has been read there. Lease::claims has, for each seat, the place that its
+// worker has claimed and not yet read. Places from `head` on are unclaimed. The lowest of these places is the low-water mark: all below it
+// are read. A producer compares its places with the mark that it knows, which is never too high, since the mark only grows. It computes the
+// mark again when its places are a lap ahead; credit bounds the unread tasks to less, so this is rare. A consumer publishes its first claim
+// before it claims (claim_first), so no scan misses it. Its last claim, which is lower, stays published until it stores the next one. No
+// step depends on the speed of a thread. A waiting producer holds no claim on an unread place, so the holder of the lowest claim makes
+// progress. Modelled in tests/model/ready_queue.pml.
 #pragma once
 
 #include "device/parts.hpp"
@@ -20,9 +20,9 @@ DWELL_DEVICE Slot* slot(const Lease& lease, u32 place) { return lease.queue + in
 
 // ---- Room ----------------------------------------------------------------------------------------------------------------------
 
-// Looks for the low-water mark and raises it. Called by all lanes. Returns it.
+// Computes the low-water mark from all claims, and raises it. Returns it. Called by all lanes.
 DWELL_DEVICE_COLD u32 find_low_water(const Lease& lease) {
-  // Before the claims: pairs with claim_first. A claim that this misses is of a place from `head` on.
+  // Load before the claims: pairs with claim_first. A claim that the scan misses is of a place from `head` on.
   const u32 head = broadcast(load<Order::acquire, Scope::device>(&lease.control->head.value));
   u32 below = 0;  // how far the lowest claim lies below `head`
   // While seats are laid out anew, those of the leases before count too.
@@ -41,14 +41,14 @@ DWELL_DEVICE_COLD u32 find_low_water(const Lease& lease) {
   return mark;
 }
 
-// Whether the reserved places before `end` may be filled. `known` is the low-water mark as the caller knows it: when it says no, it may be
-// old.
+// Returns whether the reserved places before `end` may be filled. `known`: the caller's last view of the low-water mark. A no may be
+// outdated.
 DWELL_DEVICE bool has_room(const Lease& lease, u32 end, u32 known) {
   return static_cast<i32>(end - known) <= static_cast<i32>(1U << lease.queue_shift);
 }
 // Waits until the reserved places before `end` may be filled. Called by all lanes.
 DWELL_DEVICE_COLD void wait_for_room(const Lease& lease, u32 end) {
-  // Another producer may have looked for the mark meanwhile.
+  // Another producer may have raised the mark meanwhile.
   u32 known = broadcast(load<Order::relaxed, Scope::device>(&lease.control->crew.low_water));
   for (u32 round = 0; !has_room(lease, end, known); ++round) {
     known = find_low_water(lease);
@@ -56,11 +56,11 @@ DWELL_DEVICE_COLD void wait_for_room(const Lease& lease, u32 end) {
   }
 }
 
-// Takes up to `wanted` places of the ready queue that shares may have. Called by one thread.
+// Reserves up to `wanted` places of the ready queue for shares. Returns how many. Called by one thread.
 DWELL_DEVICE u32 take_spare(const Lease& lease, u32 wanted) {
   if (wanted == 0) return 0;
   u32* const at = &lease.control->spare_shares.value;
-  // Those that are not there are given back: meanwhile others see fewer than there are, never more.
+  // The excess is given back. Until then others see fewer places than are spare, never more.
   const i32 spare = static_cast<i32>(fetch_add<Order::relaxed>(at, 0U - wanted));
   const u32 taken = spare <= 0 ? 0 : static_cast<u32>(spare) < wanted ? static_cast<u32>(spare) : wanted;
   if (taken != wanted) fetch_add<Order::relaxed>(at, wanted - taken);
@@ -75,9 +75,8 @@ DWELL_DEVICE void put_quad(const Lease& lease, u32 place, u32 index, Quad quad) 
   store_quad<Scope::device>(&slot(lease, place)->quad[index], quad);
 }
 
-// While times are noted, some places are stamped: `queue_stamps` has the lap of each, and the time when it was filled, so that who takes a
-// node or a task that an operator has made knows how long it was there. The lap tells whether the stamp is of the task; who comes too
-// early, or too late, finds another.
+// While times are noted, some places are stamped: `queue_stamps` has the lap of each, and the time when it was filled. The taker of a node
+// or of a spawned task computes from it how long that was queued. The stamp belongs to the task only if its lap matches.
 DWELL_DEVICE bool is_stamped(u32 place) { return place % kStampedPlaces == 0; }
 DWELL_DEVICE Quad* stamp(const Lease& lease, u32 place) { return lease.queue_stamps + index_of(place, lease.queue_shift) / kStampedPlaces; }
 // Stamps those of `count` places. Called by all lanes.
@@ -129,11 +128,11 @@ DWELL_DEVICE void push_copies(const Lease& lease, const TaskQuads& task, u32 cou
 
 // ---- Consumers -----------------------------------------------------------------------------------------------------------------
 
-// Says which place the worker of a seat has claimed and not yet read. Called by one thread.
+// Publishes the place that the worker of a seat has claimed and not yet read. Called by one thread.
 DWELL_DEVICE void set_claim(const Lease& lease, u32 seat, u32 place) {
   store<Order::relaxed, Scope::device>(lease.claims + seat, kClaimed | place);
 }
-// The worker holds no unread place. Called by one thread.
+// Publishes that the worker holds no unread place. Called by one thread.
 DWELL_DEVICE void clear_claim(const Lease& lease, u32 seat) {
   store<Order::relaxed, Scope::device>(lease.claims + seat, static_cast<u64>(0));
 }
@@ -144,7 +143,7 @@ DWELL_DEVICE u32 claim_next(const Lease& lease) { return fetch_add<Order::relaxe
 // Claims a place for a worker that has none. Called by one thread.
 DWELL_DEVICE u32 claim_first(const Lease& lease, u32 seat) {
   set_claim(lease, seat, load<Order::relaxed, Scope::device>(&lease.control->head.value));
-  // Release: a reader of the new head sees a claim that is no higher than this one. Pairs with find_low_water.
+  // Release: who reads the new head sees a claim no higher than this one. Pairs with find_low_water.
   const u32 place = fetch_add<Order::release>(&lease.control->head.value, 1U);
   set_claim(lease, seat, place);
   return place;
@@ -164,7 +163,7 @@ DWELL_DEVICE bool try_claim(const Lease& lease, u32 seat, u32* place) {
   return false;
 }
 
-// Looks once at a claimed place. Called by all lanes; true in all of them once the task's first slot is there.
+// Polls a claimed place once. Returns true in all lanes if the task's first slot is written. Called by all lanes.
 DWELL_DEVICE bool poll(const Lease& lease, u32 place, TaskQuads* task) {
   bool here = true;
   for (u32 i = 0; i < TaskQuads::kEach; ++i) {
@@ -176,14 +175,14 @@ DWELL_DEVICE bool poll(const Lease& lease, u32 place, TaskQuads* task) {
   return all_lanes(here);
 }
 
-// Whether tasks are there, or about to be, that nobody has claimed.
+// Returns whether the queue has unclaimed tasks, written or about to be.
 DWELL_DEVICE bool has_unclaimed(const Lease& lease) {
   return is_after(load<Order::relaxed, Scope::device>(&lease.control->tail.value),
                   load<Order::relaxed, Scope::device>(&lease.control->head.value));
 }
 
-// Takes the next task only if its first slot is there: reads the place, then claims it, so that a thread that loses its processor in
-// between holds no place. Says which it was. Called by a CPU worker.
+// Takes the next task if its first slot is written. Reads the place before it claims it, so a thread that is preempted in between holds no
+// place. Sets `place` to it. Called by a CPU worker.
 DWELL_DEVICE bool try_take(const Lease& lease, TaskQuads* task, u32* place = nullptr) {
   const u32 head = load<Order::relaxed, Scope::device>(&lease.control->head.value);
   if (place != nullptr) *place = head;

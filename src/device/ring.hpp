@@ -33,13 +33,13 @@ inline constexpr u32 kMinRingShift = 7;
 DWELL_HOST_DEVICE u32 lap_of(u32 position, u32 shift) { return (position >> shift) + 1; }
 DWELL_HOST_DEVICE u32 index_of(u32 position, u32 shift) { return position & ((1U << shift) - 1); }
 
-// The tasks that a task waits for, when they are not one alone: a quad each behind its arguments. Word 2 of the task in the ring.
+// The predecessors of a task with several: a quad each behind its arguments. Packed into word 2 of the task in the ring.
 //   a quad: position (64) | a Kind (32); while it is held, word 2 is the next waiter
 struct WaitList {
   enum Kind : u32 {
     soft,    // its failure cancels the task
     hard,    // it does not
-    failed,  // has failed, as the host knows: nobody asks for it any more
+    failed,  // has failed, as the host knows: the device does not check it
   };
   u32 first;  // quad of the task
   u32 count;

@@ -1,8 +1,8 @@
-// Ranges: tasks of the ring that a CPU worker has taken with one turn of the fetch lock, and runs one after the other.
+// Ranges: tasks of the ring that a CPU worker claims under one hold of the fetch lock, and runs one after the other.
 //
-// All of them need nothing but to be run (Header::simple), and stay in the ring until their turn comes: there the host still marks those
-// that it cancels. A worker takes the next out of its own range; one that finds nothing else takes it out of another's, so that a long
-// task holds up nobody. Who takes the last counts the range out. A range belongs to the seat: it outlives the lease.
+// All are simple (Header::simple), and stay in the ring until they run, so the host can still mark those that it cancels. A worker takes
+// the next from its own range. An idle worker takes from another's, so a long task delays no other. The taker of the last one decrements
+// Control::ranges. A range belongs to the seat: it outlives the lease.
 // Modelled in tests/model/range.pml.
 //   Seat::range: position of the next task (32) | of the one behind the last (32)
 #pragma once
@@ -19,16 +19,16 @@ DWELL_DEVICE u32 next(u64 word) { return static_cast<u32>(word); }
 DWELL_DEVICE u32 end(u64 word) { return static_cast<u32>(word >> 32U); }
 DWELL_DEVICE u64 word_of(u32 next, u32 end) { return static_cast<u64>(next) | static_cast<u64>(end) << 32U; }
 
-// Whether a seat has tasks left. Advice, but to its worker: others only take.
+// Returns whether a seat has tasks left. Others only remove tasks, so a no is final for its worker; else a hint.
 DWELL_DEVICE bool has_any(const Lease& lease, u32 seat) {
   const u64 word = load<Order::relaxed, Scope::device>(&lease.seats[seat].range);
   return next(word) != end(word);
 }
 
-// Whether there are ranges to take from. Advice.
+// Returns whether any range has tasks. A hint.
 DWELL_DEVICE bool are_there(const Lease& lease) { return load<Order::relaxed, Scope::device>(&lease.control->ranges.value) != 0; }
 
-// Gives `count` tasks from `position` on to the worker `me`, whose range is empty. Called by that worker.
+// Sets the empty range of worker `me` to `count` tasks from `position` on. Called by that worker.
 DWELL_DEVICE void put(const Lease& lease, u32 me, u32 position, u32 count) {
   add<Order::relaxed>(&lease.control->ranges.value, 1U);
   // Pairs with take(): what the fetch lock and admission have acquired.
