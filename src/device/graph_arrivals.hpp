@@ -1,4 +1,4 @@
-// How nodes of a graph become ready: arrivals at the successors of one that has ended, and sharing out many of them, or many groups.
+// How nodes of a graph become ready: arrivals at the successors of an ended node. How many successors, or many groups, are shared out.
 #pragma once
 
 #include "device/graph_ready.hpp"
@@ -10,15 +10,15 @@ inline constexpr u32 kFailed = 1;  // the node whose successors are drawn has fa
 inline constexpr u32 kQueued = 2;  // the share has a place of its own in the ready queue
 inline constexpr u32 kOwn = 4;     // the worker ran the node itself: what it drew from before is kept at the record
 
-// Arrives for a node that has ended at the successor behind `edge`. Called by one thread, which has fenced. Returns whether the successor
-// is ready, and sets `node` to it.
+// Counts the end of a node at the successor behind `edge`. Returns whether the successor is ready, and sets `node` to it. Called by one
+// thread, which has fenced.
 DWELL_DEVICE bool arrive(u64 base, u32 states, u32 edge, bool failed, u32* node) {
   const u32 cell = edge & ~kOnly;
   *node = cell | (failed ? kPoisoned : 0U);
   if ((edge & kOnly) != 0) return true;
   NodeState* const at = state(base, states, cell);
   const u32 in_degree = at->in_degree;  // on its way beside the atomic
-  // acq_rel: pairs with the other arrivals: the last one has seen what all predecessors did.
+  // acq_rel: pairs with the other arrivals. The last one sees the effects of all predecessors.
   const u64 before = fetch_add<Order::acq_rel>(&at->arrivals, ~0ULL << 32U | (failed ? 1U : 0U));
   if (static_cast<u32>(before >> 32U) != 1) return false;
   *node = cell | (failed || static_cast<u32>(before) != 0 ? kPoisoned : 0U);
@@ -26,7 +26,7 @@ DWELL_DEVICE bool arrive(u64 base, u32 states, u32 edge, bool failed, u32* node)
   return true;
 }
 
-// What arrivals at these successors touch comes into the cache at once, where one thread arrives at one after the other.
+// Prefetches the records and states of these successors, where one thread arrives at one after the other.
 DWELL_DEVICE void expect_arrivals(u64 base, u32 states, const Links& links, const u32* edges) {
   if (kLanes > 1) return;
   for (u32 i = 0; i < links.count; ++i) {
@@ -46,7 +46,7 @@ DWELL_DEVICE void arrive_all(GraphWork& work, u32 states, bool mine, u32 edge, b
   sync_lanes();
   if (ready) work.node[kept + ones(all & ((1U << lane()) - 1))] = node;
   if (lane() == 0) work.kept = kept + ones(all);
-  // Behind the last arrivals: the other threads of the group are to see what they have acquired.
+  // After the last arrivals: passes on what they acquired to the other threads of the group.
   if (ballot(ready && (edge & kOnly) == 0) != 0) fence<Scope::device>();
 #else
   if (all != 0) work.node[work.kept++] = node;
@@ -54,18 +54,18 @@ DWELL_DEVICE void arrive_all(GraphWork& work, u32 states, bool mine, u32 edge, b
   sync_lanes();
 }
 
-// How far the successors of the node at `cell`, which are shared out, have been drawn: `next`. `shares` and `status` are the spread and
-// spread_flags that its own worker had before.
+// The counters for the shared-out successors of the node at `cell`. `next`: how many were drawn. `shares`, `status`: the spread and
+// spread_flags that the node's own worker had before.
 DWELL_DEVICE Wide* drawn(u64 base, u32 cell) {
   Slot* const of = record(base, cell);
   return &shares(of, load<Order::relaxed, Scope::device>(&of->quad[0].word[1]) & 0xFU)->successors;
 }
 
-// Draws some of the successors that are shared out. False when none is left. Called by all lanes.
+// Draws a batch of the shared-out successors. False when none is left. Called by all lanes.
 DWELL_DEVICE bool draw(const Lease& lease, GraphWork& work) {
   const Links links = links_of(record(work.base, work.spread));
   const GraphHead* const head_of = head(work.base);
-  // Few at a time, so that all end together.
+  // Small batches, so that all workers end together.
   const u32 even = links.count / (lease.workers * 4);
   const u32 most = even < 1 ? 1 : even > 8 ? 8 : even;
   u32 first = 0;
@@ -74,7 +74,7 @@ DWELL_DEVICE bool draw(const Lease& lease, GraphWork& work) {
   if (first >= links.count) return false;
   const u32* const edges = pointer_to_global<const u32>(work.base + static_cast<u64>(head_of->edges) * kCell) + links.first;
   const bool failed = (work.spread_flags & kFailed) != 0;
-  fence<Scope::device>();  // what was acquired from the node is released again by each arrival
+  fence<Scope::device>();  // each arrival releases what was acquired from the node
   for (u32 at = lane(); at - lane() < most; at += kLanes) {
     const bool mine = at < most && first + at < links.count;
     arrive_all(work, head_of->states, mine, mine ? edges[first + at] : 0, failed);
@@ -82,7 +82,7 @@ DWELL_DEVICE bool draw(const Lease& lease, GraphWork& work) {
   return true;
 }
 
-// Goes back to what the worker drew from before. Called by one thread.
+// Restores what the worker drew from before. Called by one thread.
 DWELL_DEVICE void close_draw(GraphWork& work) {
   const Wide* const wide = (work.spread_flags & kOwn) != 0 ? drawn(work.base, work.spread) : nullptr;
   work.spread = wide != nullptr ? wide->shares : 0;
@@ -108,7 +108,7 @@ DWELL_DEVICE_COLD void spread(const Lease& lease, GraphWork& work, const Links& 
     wide->shares = work.spread;
     wide->status = static_cast<i32>(work.spread_flags);
     fetch_add<Order::relaxed>(&of->pending, static_cast<u64>(1) + others);
-    // The takers of shares see the counter and this node's effects. Pairs with their acquire.
+    // Release to the takers of shares: the counter and this node's effects. Pairs with their acquire.
     fence<Scope::device>();
     work.spread = links.cell;
     work.spread_flags = kOwn | (failed ? kFailed : 0U);

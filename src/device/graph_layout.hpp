@@ -1,8 +1,7 @@
-// A graph as it lies in device memory: what the host writes once, and what its launches change.
+// Layout of a graph in device memory: what the host writes once, and what launches change.
 //
 // An exec is one piece of device memory in cells of 64 bytes: its head, records, states, edges. Cells are numbered from the exec's first
-// one. A record is a task in slots as the ring has them; the words where a slot has its laps say what depends on it. A node is named by the
-// cell of its record, everywhere.
+// one. A record is a task in ring slots, with links to its successors in place of the laps. A node is named by the cell of its record.
 //
 //   record, quad i of the first slot: {link i, three payload words}
 //     link 0   the node's own cell
@@ -15,17 +14,17 @@
 //
 // A branch (flag::control::branch) is a control node with several choices of successors. Its own links lead past all of them. Words of its
 // arguments: 0 to 2 a span, of which the first u32 is the value; then kBranchLast and kBranchChoices. A choice is links 1 to 3, in three
-// words. What a branch leads to may lead back to it.
+// words. Its successors may lead back to the branch.
 //
 // A host node (flag::control::host) is a control node too. Word 0 of its arguments is its number among the host nodes of the exec.
 //
-// A clock node (flag::control::clock) is a control node too, before or behind a node whose time is taken. Words of its arguments: 0 and 1
-// the address of that node's NodeTime, 2 not 0 behind it.
+// A clock node (flag::control::clock) is a control node before or after a node that is timed. Words of its arguments: 0 and 1 the address
+// of that node's NodeTime; 2 is not 0 after the node.
 //
-// Invariants: a node is made ready by the last arrival at its state (arrivals reach 0) or by the only one. The last arriver arms the state
-// for the next time. Nobody arrives for that before the node has ended: launches of an exec follow each other, and what leads back to a
-// branch comes behind all that the branch has led to. So nothing of a node is in use when it runs again, but shares of its successors
-// (flag::control::spread) may be: behind a branch no node has more than kFewSuccessors.
+// Invariants: the last arrival at a node's state (arrivals reach 0), or the only one, makes the node ready. The last arriver rearms the
+// state for the next run. No arrival for that run precedes the end of the node: launches of an exec follow each other, and a path back to a
+// branch starts after all that the branch has started. So a node that runs again has nothing in use, except shares of its successors
+// (flag::control::spread). Hence nodes behind a branch have at most kFewSuccessors.
 #pragma once
 
 #include "device/arena.hpp"
@@ -39,7 +38,7 @@ inline constexpr u32 kOnly = 1U << 31U;  // of an edge: the successor waits for 
 inline constexpr u32 kMostCells = 1U << 30U;
 inline constexpr u32 kChainSlots = 2;  // that the record of a node behind another one of its chain takes at most
 inline constexpr u32 kPadding = 24;    // cells behind the last record that a worker may read ahead
-// Successors that the completer of a node makes ready by itself; more are shared out among workers.
+// Most successors that the completer of a node makes ready alone. More are shared out among workers.
 inline constexpr u32 kFewSuccessors = 32;
 
 // A launch, in the ring or made by an operator (Group::launch). Words of its arguments: 0 and 1 the head's offset in the arena, 2 the
@@ -52,7 +51,7 @@ inline constexpr u32 kBranchLast = 3;
 inline constexpr u32 kBranchChoices = 4;
 inline constexpr u32 kChoiceWords = 3;
 
-// How far the predecessors of a node are.
+// Arrivals of a node's predecessors.
 struct alignas(16) NodeState {
   u64 arrivals;  // predecessors that have not ended (32) | those of them that failed or were cancelled (32)
   u32 in_degree;
@@ -61,18 +60,18 @@ struct alignas(16) NodeState {
 static_assert(sizeof(NodeState) == 16);
 inline constexpr u32 kPoisoned = 1U << 31U;
 
-// What clock nodes note of a node.
+// Times of a node, written by clock nodes.
 struct NodeTime {
   u64 begun;  // when it began last, in nanoseconds
   u64 total;  // of all its runs
   u64 runs;
 };
 
-// Each node that fails or is cancelled counts as such where it arrives.
+// The initial `arrivals` of `left` predecessors. A failed or cancelled one also adds to the lower half.
 DWELL_HOST_DEVICE u64 arrivals(u32 left) { return static_cast<u64>(left) << 32U; }
 
-// In the cell behind the slots of a record that has several groups, or more than kFewSuccessors successors: the counters of those who share
-// it. The first is of its groups, the second of its successors (graph::drawn).
+// The counters of a shared record, in the cell behind its slots: for several groups, and for more than kFewSuccessors successors
+// (graph::drawn).
 struct NodeShares {
   Wide groups;
   Wide successors;
@@ -89,7 +88,7 @@ struct alignas(128) GraphHead {
   // Of an exec with host nodes (host_nodes.hpp).
   u64 calls;        // address of its rings in host memory
   u32 calls_shift;  // each has 1 << calls_shift quads
-  // Of any exec: what the host knows it by, and no other of its runtime, whatever comes to lie here.
+  // Of any exec: its number for the host, never reused in a runtime, even if another exec is placed here.
   u32 number;
   // Written by the worker that begins a launch.
   u32 position;  // its sink: the launch's position; of one that an operator has made, the number of its record
@@ -97,7 +96,7 @@ struct alignas(128) GraphHead {
   u32 word1;
   u32 ticket;  // of an exec with host nodes: position of the task of the ring from which the launch descends, or its own
   u32 reserved0[20];
-  // Changed by all that work on a launch.
+  // Changed by all workers of a launch.
   // Who may use the exec (launch_line.hpp): kLineMore, kLineFailed and the launch that came last (32) | sinks that have not ended, shares
   // of spread successors, workers that answer for the overflow (32).
   u64 pending;

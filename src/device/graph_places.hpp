@@ -1,4 +1,4 @@
-// Where the parts of an exec lie (graph_layout.hpp), how many nodes the ready queue takes, and on which level they wait.
+// Addresses of the parts of an exec (graph_layout.hpp). Room for nodes in the ready queue, and their level.
 #pragma once
 
 #include "device/graph_layout.hpp"
@@ -17,21 +17,21 @@ DWELL_DEVICE NodeState* state(u64 base, u32 states, u32 cell) {
 }
 DWELL_DEVICE NodeShares* shares(Slot* record, u32 slots) { return reinterpret_cast<NodeShares*>(record + slots); }
 
-// Whether nodes may be added to the ready queue. Called by all lanes.
+// Returns whether nodes may be added to the ready queue. Called by all lanes.
 DWELL_DEVICE bool has_room(const Lease& lease) {
   u32 room = 0;
   if (lane() == 0) {
     const u32 tail = load<Order::relaxed, Scope::device>(&lease.control->tail.value);
     const u32 at = load<Order::relaxed, Scope::device>(&lease.control->head.value);
-    // Each worker adds kNodesAtOnce beyond this at most: so there is a place for all that credit bounds, and reserve() waits for nobody
-    // who waits for this worker.
+    // Each worker adds at most kNodesAtOnce beyond this. So all that credit bounds has a place, and reserve() never waits for a thread that
+    // waits for this worker.
     room = static_cast<i32>(tail - at) < static_cast<i32>(kMostQueuedNodes) ? 1 : 0;
   }
   return broadcast(room) != 0;
 }
 
 #if !DWELL_CONTROL_WARP
-// Whether a task of the ring is there for any worker to take, at its next place or in a range. Advice: others may be about to.
+// Returns whether the ring has a task for any worker, at its next place or in a range. A hint: another worker may take it first.
 DWELL_DEVICE bool ring_has_next(const Lease& lease) {
   if (range::are_there(lease)) return true;
   const u32 next = load<Order::relaxed, Scope::device>(&lease.control->fetch_position);
@@ -39,7 +39,7 @@ DWELL_DEVICE bool ring_has_next(const Lease& lease) {
 }
 #endif
 
-// The bits of word 0 that say the level of a launch, for its nodes in the queues.
+// The level bits of word 0 of a launch, for its nodes in the queues.
 DWELL_DEVICE u32 level_of(const Lease& lease, u64 base) { return sorts(lease) ? levels::level_bits(head(base)->word0) : 0; }
 
 }  // namespace dwell::device::graph

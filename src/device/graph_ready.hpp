@@ -1,5 +1,5 @@
-// How ready nodes of a graph wait: in the ready queue, in the deque of a CPU worker, or on the overflow of their exec; and how a worker
-// takes one up.
+// Where ready nodes of a graph wait: in the ready queue, in the deque of a CPU worker, or on the overflow of their exec. How a worker takes
+// one.
 #pragma once
 
 #include "device/graph_places.hpp"
@@ -12,7 +12,7 @@ namespace dwell::device::graph {
 
 // ---- Records -------------------------------------------------------------------------------------------------------------------
 
-// The links of a record: called by all lanes, the same in all.
+// The links of a record, the same in all lanes. Called by all lanes.
 struct Links {
   u32 cell;
   u32 count;
@@ -39,12 +39,12 @@ DWELL_DEVICE void load_record(const Slot* record, TaskQuads* task, u32 first, u3
   }
 }
 
-// Marks the header of a node that is cancelled: its operator is passed over.
+// Marks the header of a cancelled node: its operator is skipped.
 DWELL_DEVICE u32 poison(u32 word1) {
   return with_source(word1 & ~(flag::node::chain << 4U), source::control) | (flag::cancelled | flag::share) << 4U;
 }
 
-// Makes a node the next one in `frame`. Called by all lanes.
+// Loads a node into `frame`. Called by all lanes.
 DWELL_DEVICE void load_frame(u64 base, u32 node, Frame* frame) {
   const Slot* const at = record(base, node & ~kPoisoned);
   TaskQuads task;
@@ -77,7 +77,7 @@ DWELL_DEVICE_COLD void push_overflow(u64 base, u32 states, u32 node) {
   }
 }
 
-// Takes the topmost node; 0 for none. Called by one thread. The count of changes tells two visits of one node apart.
+// Takes the topmost node; 0 for none. The count of changes prevents ABA when a node returns to the top. Called by one thread.
 DWELL_DEVICE u32 pop_overflow(u64 base) {
   GraphHead* const of = head(base);
   u64 now = load<Order::acquire, Scope::device>(&of->overflow);
@@ -117,7 +117,7 @@ DWELL_DEVICE_COLD void add_ready(const Lease& lease, const GraphWork& work, u32 
 // Puts the same on the overflow. Called by all lanes, of a worker that holds the launch open.
 DWELL_DEVICE_COLD void add_overflow(GraphWork& work, u32 first, u32 count) {
   if (lane() == 0 && work.ended == 0) {
-    // Holds the launch open until this worker has found the overflow empty: see leave.
+    // Hold the launch open until this worker has found the overflow empty: see leave.
     fetch_add<Order::relaxed>(&head(work.base)->pending, static_cast<u64>(1));
     work.ended = 1;
   }
@@ -127,8 +127,8 @@ DWELL_DEVICE_COLD void add_overflow(GraphWork& work, u32 first, u32 count) {
   sync_lanes();
 }
 
-// Adds `count` shares of the record at `cell` to the ready queue, for which places were taken: of its groups, or of its successors. Called
-// by all lanes.
+// Adds `count` shares of the record at `cell`, of its groups or its successors, to the ready queue. Their places were reserved. Called by
+// all lanes.
 DWELL_DEVICE void add_shares(const Lease& lease, u64 base, u32 cell, u32 source, u32 flags, u32 count) {
   if (count == 0) return;
   TaskQuads task;
@@ -158,13 +158,13 @@ DWELL_DEVICE u32 push_deque(const Lease& lease, const Worker* worker, u32 first,
   const u64 now = (timed_by(lease) & timed::times) != 0 ? now_ns() : 0;
   const u32 exec = cell_of(lease, work.base);
   u32 done = 0;
-  // A node's cell in the exec is added, its mark stays.
+  // The cell becomes the arena's; the mark kPoisoned stays.
   for (; done < count; ++done)
     if (!node_deque::push(lease.deques[worker->me], work.node[first + done] + exec, now)) break;
   return done;
 }
 
-// A node out of the worker's deque: cell | kPoisoned, or 0 for none.
+// Pops a node from the worker's deque: cell | kPoisoned, or 0 for none.
 DWELL_DEVICE u32 pop_deque(const Lease& lease, const Worker* worker) {
   u64 put = 0;
   const u32 entry = lease.deques == nullptr ? 0 : node_deque::pop(lease.deques[worker->me], &put);
@@ -177,16 +177,16 @@ DWELL_DEVICE u32 pop_deque(const Lease& lease, const Worker* worker) {
   return entry - cell_of(lease, worker->graph.base);
 }
 
-// A node that has been popped is about to run: one that had come through the ready queue would be noted too.
+// Notes a popped node that is about to run, as one from the ready queue is noted.
 DWELL_DEVICE void note_popped(Worker* worker, const Frame& frame) {
   in_flight::note(worker, frame.word[0], frame.word[1], frame.position());
 }
 
-// Takes a node out of another worker's deque, as if it had come through the ready queue, and says when it was put there, or 0.
+// Steals a node from another worker's deque, in the form that the ready queue has. Sets `put` to when it was pushed, or 0.
 DWELL_DEVICE bool steal(const Lease& lease, u32 victim, TaskQuads* task, u64* put) {
   const u32 entry = node_deque::steal(lease.deques[victim], put);
   if (entry == 0) return false;
-  if ((timed_by(lease) & timed::times) == 0) *put = 0;  // it was asked for when the node was put there
+  if ((timed_by(lease) & timed::times) == 0) *put = 0;  // stamped under an earlier lease that noted times
   const Slot* const at = record(lease.arena, entry & ~kPoisoned);
   load_record(at, task, 0, 1);
   u32* const word1 = &task->quad[0].word[1];
