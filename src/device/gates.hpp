@@ -1,11 +1,11 @@
-// Gates: tasks of no group that are complete when the host has opened them. Others wait for them as for any task (waiters.hpp), so the
-// device can wait for what only the host sees, the end of a kernel's launch.
+// Gates: tasks without groups that complete when the host opens them. Other tasks wait for them as for any task (waiters.hpp). So the
+// device can wait for an event that only the host sees: the end of a kernel's launch.
 //
-// A gate takes one slot. The host opens it by storing kOpen into the last quad of that slot, in the ring: the slot is the gate's own until
-// it is complete. A gate that is not open when it is fetched is put on a list, whose head is in the crew's line and whose links are in
-// Lease::waits. A member of the crew that sees a head now and then takes the whole list, by exchange, so that one at a time has it; looks
-// at each gate's slot; makes those that are open complete, and puts the others back. Nobody but the holder of the list touches a gate on
-// it, and no gate is missed: the host's store stands until the gate is complete.
+// A gate takes one slot. The host opens it by storing kOpen into the last quad of that slot in the ring, which is the gate's own until it
+// is complete. A closed gate is put on a list when it is fetched. The list's head is in the crew's line, its links are in Lease::waits. At
+// times a member of the crew that sees a head takes the whole list by exchange, so it has one holder. The holder polls each gate's slot,
+// releases open gates, and puts the others back. Only the holder touches a gate on the list. No gate is missed: the host's store stands
+// until the gate is complete.
 #pragma once
 
 #include "device/completion.hpp"
@@ -28,10 +28,11 @@ DWELL_DEVICE void put(const Lease& lease, u32 position) {
   }
 }
 
-// Whether the host has opened the gate in this slot of the ring: then what the host had seen before is seen too.
+// Returns whether the host has opened the gate in this slot of the ring. Acquires what the host did before.
 DWELL_DEVICE bool is_open(const Lease& lease, u32 index) { return acquire_quad(&lease.ring[index].quad[kQuad]).word[0] == kOpen; }
 
-// Lets those go on that the host has opened. Called by all lanes, of a worker that holds no unread place of the ready queue.
+// Polls all listed gates, and releases those that the host has opened. Called by all lanes of a worker that holds no unread place of the
+// ready queue.
 DWELL_DEVICE_COLD void look(const Lease& lease) {
   u32 next = 0;
   if (lane() == 0) next = exchange<Order::acq_rel>(&lease.control->crew.gates, 0U);

@@ -1,24 +1,24 @@
 // Graphs on the device: how a launch begins, how a node becomes ready, and how the launch ends.
 //
-// A worker that has run a node looks at its successors: it is the last arrival at some, and these are ready. It goes on with one of them,
-// with no word to anybody, and adds the others to the ready queue; a CPU worker keeps them in its deque, where those that have nothing to
-// do find them. While nothing else waits for a node and its successor waits for nothing else (flag::node::chain), run_operator steps on
-// without coming here at all. Many successors are shared out: each worker that takes a share draws some, until none is left. Ready nodes
-// that find no room in the ready queue go to a stack of the exec, its overflow. So no worker ever waits for another.
+// A worker that has run a node arrives at its successors. Those at which it is the last arrival are ready. It continues with one of them,
+// without synchronisation, and adds the others to the ready queue. A CPU worker pushes them to its deque instead, from which idle workers
+// steal. Within a chain (flag::node::chain) run_operator steps from node to node without a call here. Many successors are shared out: each
+// worker that takes a share draws some, until none is left. Ready nodes that find no room in the ready queue go to a stack of the exec, its
+// overflow. So no worker ever waits for another.
 //
-// Who ends a launch. GraphHead::pending counts sinks that have not ended, shares of spread successors, and workers that have put nodes on
-// the overflow. Each worker counts those that have ended with it (GraphWork::ended), and takes them off when it leaves the graph; the one
-// that leaves none completes the launch, and lets the next go on that waits for the exec (launch_line.hpp).
+// End of a launch. GraphHead::pending counts sinks that have not ended, shares of spread successors, and workers that have put nodes on the
+// overflow. Each worker counts its ended ones (GraphWork::ended), and subtracts them when it leaves the graph. The worker that brings
+// `pending` to 0 completes the launch, and hands the exec to the next launch in line (launch_line.hpp).
 //
-// Who may touch the exec. When the launch has ended, its memory may go, or the next launch begin. So a worker touches the exec only while
-// it holds the launch open: it has a node that has not arrived yet, or something that counts in `pending`. Behind the last arrival of its
-// node it takes from the overflow only if it counts there; who has put nodes there does, and takes until none is left.
+// Access to the exec. After the end of a launch, its memory may be freed, or the next launch begin. So a worker touches the exec only while
+// it holds the launch open: it has a node that has not arrived yet, or something that counts in `pending`. After the last arrival of its
+// node it pops from the overflow only if it counts in `pending` for it. A worker that has pushed there does, and pops until none is left.
 //
-// Control nodes have no operator: they hold edges together. Their worker takes them as it takes others, and passes run_operator by. Behind
-// a host node nobody goes on before the host has answered (host_nodes.hpp); the node holds the launch open meanwhile, and no worker.
+// Control nodes have no operator: they hold edges together. Workers take them like other nodes, but skip run_operator. A host node ends
+// when the host has answered (host_nodes.hpp). Until then it holds the launch open, but occupies no worker.
 //
-// Effects. A node's effects are released by its worker's fence before it arrives at a successor, and acquired by the last arrival; the
-// queue hands nodes over with an acquire, and chains stay on their worker.
+// Effects. A worker's fence releases a node's effects before the arrivals at its successors. The last arrival acquires them. The queue
+// hands nodes over with an acquire, and chains stay on their worker.
 #pragma once
 
 #include "device/completion.hpp"
@@ -33,13 +33,13 @@ namespace dwell::device {
 
 namespace graph {
 
-// The address of the exec that the launch in `frame` names.
+// Returns the address of the exec that the launch in `frame` names.
 DWELL_DEVICE u64 exec_of(const Lease& lease, const Frame& frame) {
   return lease.arena + (static_cast<u64>(frame.arguments()[0]) | static_cast<u64>(frame.arguments()[1]) << 32U);
 }
 
-// Changes the exec as the launch in `frame` says (its arguments are laid out in graph_layout.hpp): one that is cancelled too, since the
-// host counts on it. Called by all lanes, behind all earlier launches of the exec.
+// Applies the changes of the launch in `frame` to the exec (graph_layout.hpp has their layout). Applied for a cancelled launch too: the
+// host relies on it. Called by all lanes, after all earlier launches of the exec.
 DWELL_DEVICE_COLD void change(const Lease& lease, const Frame& frame) {
   const u32* arguments = frame.arguments();
   const u64 base = exec_of(lease, frame);
@@ -50,9 +50,9 @@ DWELL_DEVICE_COLD void change(const Lease& lease, const Frame& frame) {
     store<Order::relaxed, Scope::device>(pointer_to_global<u32>(base) + changes[2 * i], changes[2 * i + 1]);
 }
 
-// Finds the task of the ring from which the launch descends that has this record, made by an operator. Returns its position, and sets `own`
-// if it descends from a launch of the exec at `base`, whose end it would wait for. Called by one thread, while the launch is not complete:
-// what it descends from is open as long.
+// Finds the task of the ring from which a launch by an operator, with this record, descends. Returns its position. Sets `own` if the launch
+// descends from a launch of the exec at `base`, whose end it would wait for. Called by one thread, while the launch is not complete: until
+// then its ancestors are open.
 DWELL_DEVICE u32 find_ticket(const Lease& lease, u32 number, u64 base, bool* own) {
   for (;;) {
     for (u32 parent = number; parent != 0; parent = spawn::get(&spawn::at(lease, number)->parent)) number = parent;
@@ -70,7 +70,7 @@ DWELL_DEVICE u32 find_ticket(const Lease& lease, u32 number, u64 base, bool* own
 }
 DWELL_DEVICE_COLD u32 ticket_of(const Lease& lease, u32 number, u64 base, bool* own) { return find_ticket(lease, number, base, own); }
 
-// Begins the launch in `frame`, which has its exec. Called by all lanes. Returns the record before all.
+// Begins the launch in `frame`, which has its exec. Returns the start record (GraphHead::start). Called by all lanes.
 DWELL_DEVICE_COLD u32 begin(const Lease& lease, const Frame& frame, u32* states) {
   const Header header = frame.header();
   GraphHead* const of = head(exec_of(lease, frame));
@@ -79,7 +79,7 @@ DWELL_DEVICE_COLD u32 begin(const Lease& lease, const Frame& frame, u32* states)
     const bool spawned = header.is_spawned();
     of->position = frame.position();
     of->word0 = header.word0();
-    // It is completed as a task, of the operator that has made it, all of whose children have ended.
+    // It completes as a task of the operator that has made it, with all children ended.
     const u32 word1 = frame.word[1] & ~((flag::launch::turn | (spawned ? flag::share : 0U)) << 4U);
     of->word1 = spawned ? with_source(word1, source::spawned) : word1;
     if (of->calls != 0) {
@@ -96,7 +96,7 @@ DWELL_DEVICE_COLD u32 begin(const Lease& lease, const Frame& frame, u32* states)
   return start;
 }
 
-// Notes for the timeline that a launch of the host's begins. Called by all lanes.
+// Notes in the timeline that a launch by the host begins. Called by all lanes.
 DWELL_DEVICE_COLD void note_begin(const Lease& lease, Worker* worker, const Frame& frame) {
   if (lane() == 0 && !frame.header().is_spawned())
     observe::note_instant(worker, Event::kBegin, frame.position(), head(exec_of(lease, frame))->number);
@@ -105,13 +105,13 @@ DWELL_DEVICE_COLD void note_begin(const Lease& lease, Worker* worker, const Fram
 // Notes that a node has failed, if it is the launch's first. Called by one thread.
 DWELL_DEVICE_COLD void note_failure(u64 base, u32 cell, i32 status) {
   const u64 failure = static_cast<u64>(cell) << 32U | static_cast<u32>(status);
-  // Whoever ends the launch sees the mark, since the node has not arrived yet, and reads the failure.
+  // The node has not arrived yet, so whoever ends the launch sees the mark, and reads the failure.
   if (compare_exchange<Order::relaxed>(&head(base)->failure, static_cast<u64>(0), failure) == 0)
     fetch_add<Order::relaxed>(&head(base)->pending, line::upper(line::kFailed));
 }
 
-// Notes for the host that a node has failed in a launch by an operator, unless one was noted for the same task of the ring. Called by one
-// thread, which has ended the launch, before the next one has the exec. Calls nothing: the loop's stack is deepest here.
+// Notes for the host the failed node of a launch by an operator, once for each task of the ring. Called by one thread, which has ended the
+// launch, before the next one has the exec. Calls nothing: the loop's stack is deepest here.
 DWELL_DEVICE_COLD void note_inside(const Lease& lease, const GraphHead* of) {
   bool own = false;
   const u32 position = find_ticket(lease, of->position, 0, &own);
@@ -121,13 +121,12 @@ DWELL_DEVICE_COLD void note_inside(const Lease& lease, const GraphHead* of) {
   const u64 failure = load<Order::relaxed, Scope::device>(&of->failure);
   store_quad<Scope::system>(lease.failed_inside + index,
                             Quad{lap, {static_cast<u32>(failure), of->number, static_cast<u32>(failure >> 32U)}});
-  // Before the completion entry, whose reader reads it: who completes the task has synchronised with this thread, and fences too
-  // (spawn::end, leave).
+  // Before the completion entry, whose reader reads this note. The thread that completes the task has synchronised with this one, and
+  // fences too (spawn::end, leave).
   fence<Scope::system>();
 }
 
-// The links by which the branch in `frame` goes on, which are those of a choice. Called by all lanes, behind the acquire of what its
-// predecessors did.
+// Returns the links of the choice that the branch in `frame` takes. Called by all lanes, after the acquire of its predecessors' effects.
 DWELL_DEVICE_COLD Links choose(u64 base, u32 cell, const Frame& frame) {
   const u32* const arguments = frame.arguments();
   u32 chosen = 0;
@@ -161,8 +160,8 @@ DWELL_DEVICE_COLD void read_clock(const Frame& frame) {
   sync_lanes();
 }
 
-// Calls the host for the host node in `frame`, or ends the node when the host has answered. Called by all lanes. Returns whether it has
-// ended.
+// Calls the host for the host node in `frame`, or ends the node if the host has answered. Returns whether it has ended. Called by all
+// lanes.
 DWELL_DEVICE_COLD bool ends_host_node(const Lease& lease, u64 base, u32 cell, const Frame& frame) {
   const u32 flags = frame.header().flags;
   const bool failed = (flags & flag::cancelled) != 0;
@@ -176,8 +175,8 @@ DWELL_DEVICE_COLD bool ends_host_node(const Lease& lease, u64 base, u32 cell, co
   return false;
 }
 
-// Leaves the graph: takes off what has ended here. Called by all lanes. Whoever leaves nothing pending puts the launch's header into
-// `frame`.
+// Leaves the graph: subtracts GraphWork::ended from `pending`. The worker that brings it to 0 puts the launch's header into `frame`. Called
+// by all lanes.
 DWELL_DEVICE_COLD Follows leave(const Lease& lease, Worker* worker, Frame* frame) {
   GraphWork& work = worker->graph;
   GraphHead* const of = head(work.base);
@@ -190,12 +189,12 @@ DWELL_DEVICE_COLD Follows leave(const Lease& lease, Worker* worker, Frame* frame
     work.ended = 0;
     worker->context.yield = 0;
     if (ended != 0) {
-      // Before it ends: behind that the exec may be another launch's.
+      // Before the launch ends: afterwards the exec may be another's.
       const u32 word0 = load<Order::relaxed, Scope::device>(&of->word0);
       const u32 word1 = load<Order::relaxed, Scope::device>(&of->word1);
       const u32 position = load<Order::relaxed, Scope::device>(&of->position);
       fence<Scope::device>();
-      // acq_rel: the last one has seen the effects of all nodes, and completes for all. Pairs with line::take too.
+      // acq_rel: the last one sees the effects of all nodes, and completes for all. Pairs with line::take too.
       const u64 left = fetch_add<Order::acq_rel>(&of->pending, 0 - static_cast<u64>(ended)) - ended;
       if (static_cast<u32>(left) == 0) {
         fence<Scope::device>();
@@ -205,7 +204,7 @@ DWELL_DEVICE_COLD Follows leave(const Lease& lease, Worker* worker, Frame* frame
         const u64 failure = (left & line::upper(line::kFailed)) != 0 ? load<Order::relaxed, Scope::device>(&of->failure) : 0;
         worker->context.status = static_cast<i32>(static_cast<u32>(failure));
         if (frame->header().is_spawned()) {
-          // What has run here last may be a node of an exec that goes.
+          // The note may name a node of an exec that is freed.
           in_flight::clear(worker);
         } else if (failure != 0) {
           // Before the completion entry, whose reader reads it.
@@ -216,7 +215,7 @@ DWELL_DEVICE_COLD Follows leave(const Lease& lease, Worker* worker, Frame* frame
         more = left == 0 ? 0 : failure != 0 && frame->header().is_spawned() ? kInside : 1;
       }
     }
-    // The launch goes on without this worker, whose time is not the launch's any more.
+    // The launch continues without this worker: its time no longer counts for the launch.
     if (work.launched != 0 && follows == kNothing) in_flight::clear(worker);
     work.launched = 0;
     work.base = 0;
@@ -229,8 +228,8 @@ DWELL_DEVICE_COLD Follows leave(const Lease& lease, Worker* worker, Frame* frame
   return static_cast<Follows>(follows);
 }
 
-// Hands back all that the worker still has to do of the graph, the overflow that it answers for too. Called by all lanes. False when there
-// is no room for it: then it goes on.
+// Hands the worker's remaining work on the graph back to the queue, with the overflow that it counts for. False if there is no room: then
+// the worker continues. Called by all lanes.
 DWELL_DEVICE_COLD bool hand_back(const Lease& lease, Worker* worker) {
   GraphWork& work = worker->graph;
   while (work.spread != 0) {
@@ -241,7 +240,7 @@ DWELL_DEVICE_COLD bool hand_back(const Lease& lease, Worker* worker) {
     const u32 flags = flag::control::spread | ((work.spread_flags & kFailed) != 0 ? flag::cancelled : 0U);
     sync_lanes();
     if (lane() == 0) {
-      close_draw(work);  // before others may end the share, and with it the launch
+      close_draw(work);  // before others can end the share, and with it the launch
       fence<Scope::device>();
     }
     sync_lanes();
@@ -273,17 +272,17 @@ DWELL_DEVICE_COLD bool hand_back(const Lease& lease, Worker* worker) {
 }
 
 #if !DWELL_CONTROL_WARP
-// For how long, in ticks, a worker goes on with a graph while other tasks wait.
+// Ticks for which a worker stays with a graph while other tasks wait.
 inline constexpr u32 kTurn = 100;
 
-// Whether there is something to do for a worker that is in no graph.
+// Returns whether there is work for a worker outside of graphs.
 DWELL_DEVICE bool others_wait(const Lease& lease) {
   const CrewLine& crew = lease.control->crew;
   return ready_queue::has_unclaimed(lease) || ring_has_next(lease) || load<Order::relaxed, Scope::device>(&crew.callers) != 0 ||
          load<Order::relaxed, Scope::device>(&crew.gates) != 0;
 }
 
-// Asks the worker to let go of its graph when the lease is over, or when others have waited for its turn to end.
+// Asks the worker to leave its graph when the lease is over, or when other tasks wait at the end of its turn.
 DWELL_DEVICE_COLD void look_at_turn(const Lease& lease, Worker* worker) {
   const u32 now = now_ticks();
   if (now - worker->context.started > lease.lease_ticks) seat::call_over(lease, lease.number, false);
@@ -292,18 +291,18 @@ DWELL_DEVICE_COLD void look_at_turn(const Lease& lease, Worker* worker) {
   if (since != 0 && is_after(now, since + kTurn) && others_wait(lease)) worker->turn_over = 1;
   if (over || worker->turn_over != 0) worker->context.yield = 1;
 }
-// The same when more urgent tasks may wait. What the ring holds is not sorted yet.
+// The same when more urgent tasks may wait. Those still in the ring count as such: they are not sorted yet.
 DWELL_DEVICE_COLD void look_at_levels(const Lease& lease, Worker* worker) {
   if (ring_has_next(lease) || levels::has_from(lease, levels::priority_of(worker->level) + 1)) worker->context.yield = 1;
 }
-// Called behind each node: nobody else looks while the worker is inside.
+// Called after each node: no other thread checks while the worker is in the graph.
 DWELL_DEVICE void look_at_clock(const Lease& lease, Worker* worker) {
   if (sorts(lease)) look_at_levels(lease, worker);
   if ((++worker->steps & 63U) == 0) look_at_turn(lease, worker);
 }
 #endif
 
-// Takes the exec for a launch of the ring; false if it stands in line for it. Called by all lanes.
+// Takes the exec for a launch of the ring; false if the launch now waits in line. Called by all lanes.
 DWELL_DEVICE bool takes(const Lease& lease, Worker* worker, const Frame& frame) {
   GraphHead* const of = head(exec_of(lease, frame));
   u32 taken = 0;
@@ -311,9 +310,9 @@ DWELL_DEVICE bool takes(const Lease& lease, Worker* worker, const Frame& frame) 
   return broadcast(taken) != 0 || !line::stand_ring(lease, worker, of, frame);
 }
 
-// Goes on with the graph behind the task in `from`, which has ended (`completes`), or is none (a control node, a launch), or of which
-// others still run groups: then it touches nothing of the node, with which the launch may have ended meanwhile. Called by the lanes of warp
-// 0, behind a barrier of the group. Puts the next task into `frame`, which is the same or another.
+// Continues the graph after the task in `from`, and puts the next task into `frame`, which is the same or another. `from` is a node that
+// has ended (`completes`), a control node, a launch, or a node of which others still run groups. It touches nothing of the last kind: the
+// launch may have ended with that node. Called by the lanes of warp 0, after a barrier of the group.
 DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, const Frame& from, Frame* frame, bool completes) {
   GraphWork& work = worker->graph;
   const Header header = from.header();
@@ -402,7 +401,7 @@ DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, const Fram
 #if !DWELL_CONTROL_WARP
   look_at_clock(lease, worker);
 #endif
-  // Not before something is done: workers whose lease is over could else hand one share to each other for ever.
+  // Not before some progress: else workers whose lease is over could hand one share to each other forever.
   bool lets_go = ends;
   for (;;) {
     if (lets_go && broadcast(*const_cast<const volatile u32*>(&worker->context.yield)) != 0 && hand_back(lease, worker))
@@ -440,7 +439,7 @@ DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, const Fram
 
 }  // namespace graph
 
-// Nodes, and launches of the host. A node that has no operator, or of which nothing but its successors is left, is a control node.
+// Nodes, and launches by the host. A control node has no operator, or only its successors are left to do.
 struct GraphTasks : SourceVerbs {
   static constexpr u32 kSources = 1U << source::node | 1U << source::control | 1U << source::launch;
   static constexpr u32 kPart = part::graphs;

@@ -97,17 +97,17 @@ struct alignas(128) GraphHead {
   u32 ticket;  // of an exec with host nodes: position of the task of the ring from which the launch descends, or its own
   u32 reserved0[20];
   // Changed by all workers of a launch.
-  // Who may use the exec (launch_line.hpp): kLineMore, kLineFailed and the launch that came last (32) | sinks that have not ended, shares
+  // Access to the exec (launch_line.hpp): line::kMore, line::kFailed and the newest launch in line (32) | sinks that have not ended, shares
   // of spread successors, workers that answer for the overflow (32).
   u64 pending;
   u64 overflow;  // ready nodes for which the ready queue had no room: the topmost (32) | count of changes (32)
-  u64 failure;   // node that failed first (32) | its status (32), or 0
+  u64 failure;   // first failed node (32) | its status (32), or 0
   // Of an exec with host nodes.
   u32 next_caller;  // the exec behind it on the list of those that wait for answers, as CrewLine::callers names it
   u32 called;       // calls so far
   u32 answered;     // answers that were read
   u32 unanswered;   // calls whose answer was not read
-  u32 first;        // with kLineMore: the launch in line that is next, which leads to others, or 0
+  u32 first;        // with line::kMore: the next launch in line, which leads to the others, or 0
   u32 reserved1[20];
 };
 static_assert(sizeof(GraphHead) == 256);

@@ -1,21 +1,20 @@
 // Host nodes: callbacks of the host among the nodes of a graph. No worker waits for them.
 //
-// An exec with host nodes has two rings in host memory. A worker that comes to a host node stores a call in the first and goes on with
-// something else; the node has not ended, so the launch stays open. The host runs the callback and stores an answer in the second. A member
-// of the fetch crew finds the answer and puts the node into the ready queue again, with flag::control::answered; whoever takes it goes on
-// behind it.
+// An exec with host nodes has two rings in host memory. A worker stores the call of a host node in the first, and turns to other work. The
+// node has not ended, so the launch stays open. The host runs the callback and stores an answer in the second. A member of the fetch crew
+// reads the answer and puts the node into the ready queue again, with flag::control::answered. Its taker continues the graph.
 //   call: lap | number of the host node | lap | position of the launch, or of the task of the ring that it descends from
 //      answer: lap | cell | 1 if the callback has thrown | 0
-// Each place validates itself by its lap, as in the ring of tasks; a call by each half, since the host sees 8 bytes of the device at once,
-// as in completion entries. Each ring has a place for every host node. A node is called again only when its answer was read, so there are
-// never more calls unread, nor answers, than places: neither side asks the other for room.
+// The lap validates each place, as in the ring of tasks. A call has one in each half, since the host reads 8 bytes of the device at once,
+// as in completion entries. Each ring has a place for every host node. A node is called again only after its answer was read. So unread
+// calls or answers never exceed the places, and neither side checks for room.
 //
-// Execs that wait for answers are on a list, whose head is in the crew's line. GraphHead::unanswered says whether an exec is on it: who
-// raises it from 0 puts the exec there, behind which nobody else does. A member of the crew takes the whole list, by exchange, so that one
-// at a time has an exec; reads the answers that are there; and puts back the execs of which calls are left unanswered.
+// Execs that wait for answers are on a list, whose head is in the crew's line. The thread that raises GraphHead::unanswered from 0 puts the
+// exec on it, and no other. A member of the crew takes the whole list by exchange, so an exec has one holder at a time. It reads the
+// available answers, and puts back the execs with unanswered calls.
 //
-// Who may touch the exec: a worker until it has stored its call, since with the answer the launch may end; the holder of the list while a
-// call is unanswered, or while it has a node that was answered and is not in the ready queue yet. Modelled in tests/model/host.pml.
+// Access to the exec: a worker until it has stored its call, since the launch may end with the answer; the holder of the list while a call
+// is unanswered, or an answered node is not in the ready queue yet. Modelled in tests/model/host.pml.
 #pragma once
 
 #include "device/graph_places.hpp"
@@ -38,8 +37,8 @@ DWELL_DEVICE void put(const Lease& lease, u64 base) {
   }
 }
 
-// Calls the host for the host node `number`. Called by one thread, which has acquired what the node's predecessors did. Behind it
-// the exec may be gone.
+// Calls the host for the host node `number`. Afterwards the exec may be freed. Called by one thread, which has acquired the effects of the
+// node's predecessors.
 DWELL_DEVICE void call(const Lease& lease, u64 base, u32 number) {
   GraphHead* const of = graph::head(base);
   Quad* const calls = pointer_to_global<Quad>(of->calls);
@@ -48,21 +47,21 @@ DWELL_DEVICE void call(const Lease& lease, u64 base, u32 number) {
   // acq_rel: pairs with look(): what the last holder of the exec has written.
   if (fetch_add<Order::acq_rel>(&of->unanswered, 1U) == 0) put(lease, base);
   const u32 at = fetch_add<Order::relaxed>(&of->called, 1U);
-  // What the predecessors did, before the call. Pairs with the host's read of it.
+  // Release the predecessors' effects before the call. Pairs with the host's read of it.
   fence<Scope::system>();
   const u32 lap = lap_of(at, shift);
   store_quad<Scope::system>(calls + index_of(at, shift), Quad{lap, {number, lap, ticket}});
 }
 
-// Reads answer `at`. What the host did before is then seen too.
+// Reads answer `at`. Acquires what the host did before it.
 DWELL_DEVICE Quad read_answer(const GraphHead* of, u32 at) {
   const u32 shift = of->calls_shift;
   const Quad* const from = pointer_to_global<const Quad>(of->calls) + (1U << shift) + index_of(at, shift);
   return acquire_quad(from);
 }
 
-// Reads the answers of an exec that was on the list, some at a time, and puts it back while others are to come. Called by all lanes, of a
-// worker that holds no unread place of the ready queue.
+// Reads a batch of answers of an exec from the list, and puts it back while calls are unanswered. Called by all lanes of a worker that
+// holds no unread place of the ready queue.
 DWELL_DEVICE void take_answers(const Lease& lease, u64 base) {
   GraphHead* const of = graph::head(base);
   const u32 first = load<Order::relaxed, Scope::device>(&of->answered);
@@ -93,7 +92,7 @@ DWELL_DEVICE void take_answers(const Lease& lease, u64 base) {
   }
 }
 
-// Lets the host nodes go on that the host has answered. Called as take_answers is.
+// Polls all waiting execs, and queues their answered host nodes. Called as take_answers is.
 DWELL_DEVICE_COLD void look(const Lease& lease) {
   u32 next = 0;
   if (lane() == 0) next = exchange<Order::acq_rel>(&lease.control->crew.callers, 0U);

@@ -1,21 +1,21 @@
-// Launches of one exec follow each other: who has the exec, and who stands in line for it.
+// The line of launches for one exec, which run one after the other.
 //
-// Launches of the host that follow each other do so by `after`; those that operators make (Group::launch) come at any time. All take the
-// exec where they begin. One that finds it taken stands in line and holds no worker; who ends the launch before lets the first in line go
-// on, through the ready queue, with flag::launch::turn: it has the exec.
+// The host orders its launches by `after`; operators launch at any time (Group::launch). Each launch takes the exec when it begins. If the
+// exec is taken, it waits in line and occupies no worker. The ender of a launch gives the exec to the first in line, and puts that into the
+// ready queue with flag::launch::turn.
 //
-// All is said by one word, GraphHead::pending, which the end of a launch changes anyway:
+// One word holds this state, GraphHead::pending, which the end of a launch changes anyway:
 //   0                  the exec is free: its memory may go, or somebody takes it (0 to 1)
 //   lower half not 0   a launch has it, or has been given it
 //   lower half 0 only  the launch that had it has ended; its ender alone goes on with the line, and others may come to it
-// The upper half is a stack of those that came: the one that came last, which leads to the one before it. Who goes on with it takes the
-// whole stack, and turns it round once: from then on GraphHead::first leads from the oldest to the newest, and kLineMore stands for it. So
-// nobody is overtaken, and a long line costs no more at each place than a short one.
+// The upper half is a stack of arrivals: it names the last one, which leads to the one before. The ender takes the whole stack and reverses
+// it once. Then GraphHead::first leads from the oldest to the newest, which kMore says. So the line is FIFO, at a constant cost for each
+// launch.
 //
 // A launch of the ring stands in line with its slots held; it is named by its ring index. One of an operator is named by its record.
 //
-// Who may touch the exec: who has it, the ender until the word is 0, and who is in line, whose task is not complete. A launch that the host
-// cancels while it stands in line is passed over when its turn comes. Modelled in tests/model/launch.pml.
+// The exec may be touched by the launch that has it, by the ender until the word is 0, and by launches in line, which are not complete. A
+// launch that the host cancels in line is skipped at its turn. Modelled in tests/model/launch.pml.
 #pragma once
 
 #include "device/graph_places.hpp"
@@ -32,7 +32,7 @@ inline constexpr u32 kNewest = kOfRing * 2 - 1;  // the bits of the launch that 
 inline constexpr u64 kUpper = 32;                // where the upper half begins
 DWELL_HOST_DEVICE u64 upper(u32 bits) { return static_cast<u64>(bits) << kUpper; }
 
-// The launch behind one that stands in line, or before it while it is on the stack; 0 for none.
+// The link of a launch: to the next in line, or, on the stack, to the one before; 0 for none.
 DWELL_DEVICE u32* next_of(const Lease& lease, u32 launch) {
   return (launch & kOfRing) != 0 ? &lease.wide[launch & ~kOfRing].behind : &spawn::at(lease, launch)->next;
 }
@@ -43,8 +43,8 @@ DWELL_DEVICE bool take(GraphHead* of) {
   return compare_exchange<Order::acq_rel>(&of->pending, static_cast<u64>(0), static_cast<u64>(1)) == 0;
 }
 
-// Puts a launch in line for an exec that was taken; false if it is free meanwhile: then the caller has it. Called by one thread, which has
-// fenced. When the launch stands in line, it is others' to run.
+// Puts a launch in line for a taken exec. False if the exec is free by now: then the caller has it. A launch in line may be run by others.
+// Called by one thread, which has fenced.
 DWELL_DEVICE_COLD bool stand(const Lease& lease, GraphHead* of, u32 launch) {
   u64 now = load<Order::relaxed, Scope::device>(&of->pending);
   for (;;) {
@@ -53,15 +53,15 @@ DWELL_DEVICE_COLD bool stand(const Lease& lease, GraphHead* of, u32 launch) {
       spawn::set(next_of(lease, launch), static_cast<u32>(now >> kUpper) & kNewest);
       then = (now & ~upper(kNewest)) | upper(launch);
     }
-    // acq_rel: pairs with next(), which reads the link and lets the launch go on; and as in take().
+    // acq_rel: pairs with next(), which reads the link and releases the launch; and as in take().
     const u64 seen = compare_exchange<Order::acq_rel>(&of->pending, now, then);
     if (seen == now) return now != 0;
     now = seen;
   }
 }
 
-// Gives the exec, of which a launch has ended with others in line or a failure noted, to the first in line, and returns that. 0: there is
-// none, and the exec is free; it may be gone. Called by one thread, the ender.
+// Gives the exec to the first launch in line, and returns that. 0: none waits; the exec is free, and its memory may go. Called by one
+// thread, the ender, when launches are in line or a failure is noted.
 DWELL_DEVICE_COLD u32 next(const Lease& lease, GraphHead* of) {
   u64 now = load<Order::acquire, Scope::device>(&of->pending);
   u32 first = (now & upper(kMore)) != 0 ? load<Order::relaxed, Scope::device>(&of->first) : 0;
@@ -88,7 +88,7 @@ DWELL_DEVICE_COLD u32 next(const Lease& lease, GraphHead* of) {
   return first;
 }
 
-// Takes back what next() has given: the launch is not to run. Called by one thread, which is the ender again.
+// Takes the exec back from a launch that is not to run. Called by one thread, which is the ender again.
 DWELL_DEVICE void skip(GraphHead* of) { fetch_add<Order::acq_rel>(&of->pending, ~static_cast<u64>(0)); }
 
 // Holds the slots of the launch in `frame`, a task of the ring, and puts it in line; false as for stand(). Called by all lanes.
@@ -106,14 +106,14 @@ DWELL_DEVICE_COLD bool stand_ring(const Lease& lease, Worker* worker, GraphHead*
   u32 stands = 0;
   if (lane() == 0) {
     stands = stand(lease, of, kOfRing | index_of(position, lease.ring_shift)) ? 1 : 0;
-    // It goes on without this worker.
+    // The launch continues without this worker.
     if (stands != 0) in_flight::clear(worker);
   }
   return broadcast(stands) != 0;
 }
 
-// Lets a launch go on that stood in line and has its exec now. False if the host has cancelled it: then it goes the way of the cancelled,
-// without the exec. Called by all lanes.
+// Queues a launch that now has its exec. False if the host has cancelled it: then it is queued as cancelled, without the exec. Called by
+// all lanes.
 DWELL_DEVICE bool go_on(const Lease& lease, Worker* worker, u32 launch) {
   constexpr u32 kTurn = (flag::launch::turn | flag::memory) << 4U;  // whoever takes it acquires
   if ((launch & kOfRing) != 0) {
@@ -153,7 +153,7 @@ DWELL_DEVICE bool go_on(const Lease& lease, Worker* worker, u32 launch) {
   return true;
 }
 
-// Goes on with the line of an exec of which a launch has ended, with others in line or a failure noted. Called by all lanes, of the ender.
+// Serves the line of an exec after the end of a launch, with others in line or a failure noted. Called by all lanes of the ender.
 DWELL_DEVICE_COLD void pass_on(const Lease& lease, Worker* worker, GraphHead* of) {
   for (;;) {
     u32 launch = 0;

@@ -1,7 +1,7 @@
 // Tasks that wait for others: where they are listed, and which thread releases them.
 //
 // A *link word* holds the state of a task on the device: not complete, with the list of its waiters, or done, each with the lap. The
-// fetcher of a waiting task and the completer of its predecessor synchronize in that word. The fetcher puts the waiter at the head of the
+// fetcher of a waiting task and the completer of its predecessor synchronise in that word. The fetcher puts the waiter at the head of the
 // list by compare-and-swap, or sees "done". The completer exchanges the list for "done" or "failed". So each waiter is on exactly one list
 // that a completer walks, or its fetcher knows that it need not wait.
 //
@@ -50,7 +50,7 @@ DWELL_DEVICE Outcome outcome(u64 value, u32 lap) {
   return value == done(lap, true) ? Outcome::failed : Outcome::none;
 }
 
-// Returns whether the complete task at `position` has failed. Called by one thread that has synchronized with its completion.
+// Returns whether the complete task at `position` has failed. Called by one thread that has synchronised with its completion.
 DWELL_DEVICE bool has_failed(const Lease& lease, u32 position) {
   return load<Order::relaxed, Scope::device>(word(lease, position)) == done(lap_of(position, lease.ring_shift), true);
 }
