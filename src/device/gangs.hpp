@@ -1,18 +1,18 @@
 // Gangs: tasks whose groups all run at once, each on a worker of its own (dwell/device/gang.hpp has what they see).
 //
-// One gang at a time is assembled. It has a share in the ready queue for each of its groups; a worker that takes one joins and waits for
-// the others, and with the last one all begin. The rest of the shares are taken by workers that are free or become so: other tasks end,
-// and gangs that run have all their workers. Were two assembled at once, each could wait for workers that the other has. So the others
-// stand in line, as threads do at the lock of Mellor-Crummey and Scott ("Algorithms for scalable synchronization", 1991): each that
-// comes puts itself behind the last one, and the last to join of the first one assembles the next one.
+// One gang at a time is assembled. The ready queue has a share for each of its groups. A worker that takes a share joins, and waits for the
+// others; all begin when the last one has joined. Free workers take the remaining shares, and workers become free: other tasks end, and
+// gangs that run have all their workers. Two gangs assembled at once could each wait for workers of the other. So the others wait in line,
+// as threads do at the lock of Mellor-Crummey and Scott ("Algorithms for scalable synchronization", 1991): each arrival links itself behind
+// the last one, and the last worker to join the first gang assembles the next.
 //
-// A worker that waits while its successor does (the next lease's worker of its seat), or whose lease ends at once, puts its share back: the
-// successor joins. Where no successor comes, since workers keep their places while others are busy (seat.hpp), the gang is assembled in the
-// lease that is over. But the driver may hold the next lease up until all workers of this one have left the device, while a gang waits for
-// those that have left already: then one that waits dissolves it. No member waits any more; shares that are taken later, also in another
-// lease, end at once; and with the last one the gang is assembled anew. A lease with too few workers refuses a gang, whose shares then run
-// nothing. A gang that runs has one of kMostGangs memories; where none is left, the first in line waits for one, and the gang that ends
-// next hands its own over.
+// A waiting worker puts its share back when its successor (the next lease's worker of its seat) waits, or when its lease ends at once: the
+// successor joins. Without a successor, since workers keep their seats while others are busy (seat.hpp), the gang is assembled in the lease
+// that is over. But the driver may delay the next lease until all workers of this one have left the device, while a gang waits for workers
+// that have left. Then a waiting worker dissolves the gang. All its members stop waiting. Shares taken later, also in another lease, end at
+// once, and with the last one the gang is assembled anew.
+// A lease with too few workers refuses a gang, whose shares then run nothing. A running gang has one of kMostGangs memories. If none is
+// free, the first gang in line waits for one, and the next gang to end hands its own over.
 //
 // Room: the ready queue has a place for the shares of one gang, beyond those that other tasks may take.
 // Modelled in tests/model/gangs.pml.
@@ -35,7 +35,7 @@ DWELL_DEVICE u32* memory_of(const Lease& lease, const Wide& wide) {
 
 // ---- Memories. Called by one thread ----------------------------------------------------------------------------------------------
 
-// Takes a memory for the gang at this index, the first in line; kNoMemory: the gang that ends next hands its own over.
+// Takes a memory for the gang at this index, the first in line. kNoMemory: the next gang to end hands its own over.
 DWELL_DEVICE u32 take_memory(const Lease& lease, u32 index) {
   GangLine& line = lease.control->gangs;
   u32 now = load<Order::relaxed, Scope::device>(&line.memories);
@@ -43,14 +43,14 @@ DWELL_DEVICE u32 take_memory(const Lease& lease, u32 index) {
     u32 memory = 0;
     while (memory < kMostGangs && (now >> memory & 1U) != 0) ++memory;
     if (memory == kMostGangs) store<Order::relaxed, Scope::device>(&line.first, index);
-    // acq_rel: acquires what the last gang there did; releases `first`, and the held task. Pairs with give_memory.
+    // acq_rel: acquires the effects of the memory's last gang; releases `first`, and the held task. Pairs with give_memory.
     const u32 seen = compare_exchange<Order::acq_rel>(&line.memories, now, now | (memory == kMostGangs ? kWanted : 1U << memory));
     if (seen == now) return memory == kMostGangs ? kNoMemory : memory;
     now = seen;
   }
 }
 
-// Gives back the memory of a gang that has ended. True if the first in line has it now: `index` is set to that one's.
+// Gives back the memory of an ended gang. True if the first in line has it now, whose index is stored to `index`.
 DWELL_DEVICE bool give_memory(const Lease& lease, u32 memory, u32* index) {
   GangLine& line = lease.control->gangs;
   u32 now = load<Order::relaxed, Scope::device>(&line.memories);
@@ -67,13 +67,13 @@ DWELL_DEVICE bool give_memory(const Lease& lease, u32 memory, u32* index) {
 
 // ---- The line --------------------------------------------------------------------------------------------------------------------
 
-// Takes the gang at this index, whose assembly is over, out of line. Called by one thread. Returns the next one's index plus 1, or 0.
+// Removes the gang at this index, whose assembly is over, from the line. Returns the next one's index plus 1, or 0. Called by one thread.
 DWELL_DEVICE u32 leave_line(const Lease& lease, u32 index) {
   u32* const behind = &lease.wide[index].behind;
   if (load<Order::relaxed, Scope::device>(behind) == 0 &&
       compare_exchange<Order::acq_rel>(&lease.control->gangs.last, index + 1, 0U) == index + 1)
     return 0;
-  // Acquire: the held task of the one behind. Pairs with stand_in_line, whose caller is between two stores at most.
+  // Acquire: the held task of the next gang. Pairs with stand_in_line, whose caller is at most between two stores.
   for (u32 round = 0;; ++round) {
     const u32 next = load<Order::acquire, Scope::device>(behind);
     if (next != 0) return next;
@@ -81,15 +81,15 @@ DWELL_DEVICE u32 leave_line(const Lease& lease, u32 index) {
   }
 }
 
-// Why the gang at this index does not run: it is cancelled, or has more groups than there are workers. Called by one thread.
+// Returns why the gang at this index does not run: it is cancelled, or has more groups than there are workers. Called by one thread.
 DWELL_DEVICE i32 why_refused(const Lease& lease, u32 index) {
   const Quad& head = lease.held[index].quad[0];
   if ((load<Order::relaxed, Scope::device>(&head.word[1]) & flag::cancelled << 4U) != 0) return status::cancelled;
   return load<Order::relaxed, Scope::device>(&head.word[0]) >> 16U > lease.workers ? status::too_large : status::ok;
 }
 
-// Adds the shares of the gang at this index to the ready queue, to be assembled in `memory`; of one that is refused for a reason, and is
-// out of line, one share that runs nothing. Called by all lanes.
+// Adds the shares of the gang at this index to the ready queue, to be assembled in `memory`. A refused gang, which is out of line, gets one
+// share that runs nothing. Called by all lanes.
 DWELL_DEVICE_COLD void share_out(const Lease& lease, u32 index, u32 memory, i32 why) {
   Wide* const wide = lease.wide + index;
   // Of a held task word 2 is the position.
@@ -113,7 +113,7 @@ DWELL_DEVICE_COLD void share_out(const Lease& lease, u32 index, u32 memory, i32 
     sync_lanes();
   }
   share.source = source::member;
-  share.flags &= ~(flag::order | flag::cancelled);  // whoever cancels it now comes too late
+  share.flags &= ~(flag::order | flag::cancelled);  // too late to cancel it now
   if (runs)
     share.flags |= flag::member::joins;
   else
@@ -127,13 +127,13 @@ DWELL_DEVICE_COLD void share_out(const Lease& lease, u32 index, u32 memory, i32 
     task.quad[0].word[0] = share.word0();
     task.quad[0].word[1] = share.word1();
   }
-  // Pairs with the acquire of those who take a share: they see all this.
+  // Release to the takers of shares. Pairs with their acquire.
   fence<Scope::device>();
   sync_lanes();
   ready_queue::push_copies(lease, task, runs ? groups : 1);
 }
 
-// Assembles the gang at this index, the first in line, with this memory or memory that it takes. Called by all lanes.
+// Assembles the gang at this index, the first in line, in `memory`, or in one that it takes (kNoMemory). Called by all lanes.
 DWELL_DEVICE_COLD void assemble(const Lease& lease, u32 index, u32 memory) {
   for (;;) {
     i32 why = status::ok;
@@ -141,7 +141,7 @@ DWELL_DEVICE_COLD void assemble(const Lease& lease, u32 index, u32 memory) {
     if (lane() == 0) {
       if (memory == kNoMemory) memory = take_memory(lease, index);
       if (memory != kNoMemory) why = why_refused(lease, index);
-      // Out of line before its share is there: when that has ended, the index is another task's.
+      // Leave the line before the share is queued: once that has ended, the index is another task's.
       if (why != status::ok) next = leave_line(lease, index);
     }
     memory = broadcast(memory);
@@ -149,7 +149,7 @@ DWELL_DEVICE_COLD void assemble(const Lease& lease, u32 index, u32 memory) {
     why = static_cast<i32>(broadcast(static_cast<u32>(why)));
     share_out(lease, index, memory, why);
     if (why == status::ok) return;
-    // Nobody is behind; but one may come meanwhile, and want the memory.
+    // None is in line; but a gang may arrive meanwhile, and wait for the memory.
     u32 wanted = 0;
     if (lane() == 0 && next == 0 && give_memory(lease, memory, &wanted)) next = wanted + 1;
     next = broadcast(next);
@@ -158,7 +158,7 @@ DWELL_DEVICE_COLD void assemble(const Lease& lease, u32 index, u32 memory) {
   }
 }
 
-// Puts the gang at `position`, of which `task` holds the first slot, behind the last one in line. Called by all lanes.
+// Appends the gang at `position`, of which `task` holds the first slot, to the line. Called by all lanes.
 DWELL_DEVICE_COLD void stand_in_line(const Lease& lease, const TaskQuads& task, u32 position) {
   const u32 index = index_of(position, lease.ring_shift);
   hold(lease, task, position, 1);
@@ -179,16 +179,16 @@ DWELL_DEVICE_COLD void stand_in_line(const Lease& lease, const TaskQuads& task, 
 // ---- Workers. Called by one thread -----------------------------------------------------------------------------------------------
 
 enum Joined : u32 {
-  kMember,     // all are there
-  kLast,       // the same: and this worker takes the gang out of line
+  kMember,     // all have joined
+  kLast,       // the same; this worker removes the gang from the line
   kPutBack,    // the worker is to leave its seat: the share goes back to the ready queue
   kGone,       // the gang is dissolved
-  kAssembles,  // the same: and this worker assembles it anew
+  kAssembles,  // the same; this worker assembles it anew
   kNoGang,     // the gang does not run
-  kRefuses,    // the same: and this worker takes it out of line
+  kRefuses,    // the same; this worker removes it from the line
 };
 
-// Whether workers have left and no later lease works yet, so that nobody may be there for their seats.
+// Returns whether workers have left while no later lease works yet: their seats may have no worker.
 DWELL_DEVICE_COLD bool is_deserted(const Lease& lease) {
   const Control& control = *lease.control;
   if (is_after(seat::crew_word(&control.crew.begun), seat::crew_word(&control.crew.over))) return false;
@@ -197,8 +197,8 @@ DWELL_DEVICE_COLD bool is_deserted(const Lease& lease) {
   return left != 0;
 }
 
-// Whether a worker that waits is to leave its seat now. Not as soon as the lease is over: the share would go from one of its workers to the
-// next, none of which would leave while others are busy. The host is asked now and then, since all who look there may have left.
+// Returns whether a waiting worker is to leave its seat now. Not as soon as the lease is over: its workers, which stay while others are
+// busy, would pass the share around. Polls the host's word at times, since all other pollers may have left.
 DWELL_DEVICE bool is_to_leave(const Lease& lease, u32 me, u32 round) {
   const CrewLine& crew = lease.control->crew;
   if (!seat::is_over(lease, seat::crew_word(&crew.over))) return false;
@@ -206,13 +206,13 @@ DWELL_DEVICE bool is_to_leave(const Lease& lease, u32 me, u32 round) {
   return round % 16 == 15 && seat::is_over(lease, load<Order::relaxed, Scope::system>(&lease.report->end));
 }
 
-// Ends a share of a gang that is dissolved, behind the last look at the counters for it: they are set anew when the gang is assembled.
+// Ends a share of a dissolved gang. The share's last access to the counters, which the next assembly resets.
 DWELL_DEVICE Joined end_dissolved(Wide* wide, u32 groups) {
   // acq_rel: pairs with itself in the last one.
   return fetch_add<Order::acq_rel>(&wide->next, 1U) + 1 == groups ? kAssembles : kGone;
 }
 
-// Joins a gang of so many groups, and waits until all have. `me` is the worker's number.
+// Joins a gang of `groups` groups, and waits until all have joined. `me`: the worker's number.
 DWELL_DEVICE_COLD Joined join(const Lease& lease, Wide* wide, u32 groups, u32 me) {
   u32 now = 0;
   if (groups > lease.workers) {
@@ -227,8 +227,7 @@ DWELL_DEVICE_COLD Joined join(const Lease& lease, Wide* wide, u32 groups, u32 me
     }
     if ((now & kRefused) != 0) return kNoGang;
   }
-  // acq_rel: pairs with itself: each member has seen what those before had seen. One that comes to a gang that does not run is counted in
-  // vain.
+  // acq_rel: pairs with itself: each member sees what earlier members had seen. The count does not matter for a gang that does not run.
   now = fetch_add<Order::acq_rel>(&wide->joined, 1U);
   if ((now & kRefused) != 0) return kNoGang;
   if ((now & kDissolved) != 0) return end_dissolved(wide, groups);
@@ -248,7 +247,7 @@ DWELL_DEVICE_COLD Joined join(const Lease& lease, Wide* wide, u32 groups, u32 me
   }
 }
 
-// Assembles the next in line. Called by all lanes, of the worker that has joined as the last.
+// Assembles the next gang in line. Called by all lanes of the worker that joined last.
 DWELL_DEVICE_COLD void assemble_next(const Lease& lease, u32 index) {
   u32 next = 0;
   if (lane() == 0) next = leave_line(lease, index);
@@ -256,7 +255,7 @@ DWELL_DEVICE_COLD void assemble_next(const Lease& lease, u32 index) {
   if (next != 0) assemble(lease, next - 1, kNoMemory);
 }
 
-// Gives back the memory of a gang whose groups have all ended. Called by all lanes.
+// Gives back the memory of an ended gang, and assembles the gang that waits for it. Called by all lanes.
 DWELL_DEVICE_COLD void end(const Lease& lease, u32 memory) {
   u32 index = 0;
   u32 assembles = 0;

@@ -1,16 +1,16 @@
-// Levels: where tasks wait by priority while no worker is free, in a runtime with priorities (Options::priorities).
+// Levels: tasks sorted by priority while no worker is free, in a runtime with priorities (Options::priorities).
 //
-// A producer that finds idle workers puts its tasks into the ready queue, as always. Else it puts them on their level, and a token for each
-// into the ready queue. A token names no task: the worker that takes one takes a task of the highest level that has any. So the order is
-// decided when a worker is free, and workers wait at one queue as ever. There are as many tokens as tasks on the levels, and a task is on
-// its level before its token is in the queue: so the taker of a token always finds one.
+// A producer that finds idle workers puts its tasks into the ready queue. Else it puts them on their level, and a token for each into the
+// ready queue. A token names no task: its taker takes a task from the highest level that has one. So the order is decided when a worker is
+// free, and workers still wait at one queue. Invariant: there are as many tokens as tasks on the levels, and a task is on its level before
+// its token is queued. So the taker of a token always finds a task.
 //
-// Ageing. A level that has been passed over kAge times while tasks waited there goes first, once. So nothing starves: of kAge + 7 tasks
-// that begin, each level has one at least while tasks wait there.
+// Ageing. A level that was passed over kAge times while tasks waited there goes first, once. So no level starves: of kAge + 7 tasks that
+// begin, each level with waiting tasks has at least one.
 //
-// A level is an array of slots, each with a state, used as a queue (places grow at both ends) or as a stack (at one). Who has a place waits
-// until the slot is empty or full, which its last user is about to make it. `used` counts slots that producers may not have yet; where
-// there is no room, tasks go to the ready queue. Modelled in tests/model/levels.pml.
+// A level is an array of slots, each with a state, used as a queue (places grow at both ends) or as a stack (at one). The owner of a place
+// waits until the last user of its slot has made that empty or full. `used` counts the slots in use. When all are, tasks go to the ready
+// queue. Modelled in tests/model/levels.pml.
 #pragma once
 
 #include "device/ready_queue.hpp"
@@ -21,11 +21,11 @@ inline constexpr u32 kAge = 64;
 inline constexpr u32 kNormal = 3;  // the priority of level 0
 inline constexpr u32 kNone = ~0U;
 
-// The priority of a header's level, 0 to 7, the most urgent; and back.
+// Converts a header's level to its priority, 0 to 7 (most urgent), and back.
 DWELL_HOST_DEVICE u32 priority_of(u32 level) { return level ^ kNormal; }
 // The same out of word 0 of a header.
 DWELL_DEVICE u32 priority_in(u32 word0) { return priority_of(word0 >> Header::kLevelShift & Header::kLevelMask); }
-// Bits of word 0 that say the level of this header.
+// The level bits of word 0 of a header.
 DWELL_DEVICE u32 level_bits(u32 word0) { return word0 & (Header::kLevelMask << Header::kLevelShift); }
 
 // A token in the ready queue.
@@ -40,13 +40,13 @@ DWELL_DEVICE u32 slot_index(const Lease& lease, u32 priority, u32 place) {
   return (priority << lease.level_shift) + index_of(place, lease.level_shift);
 }
 
-// Puts the slot from state `from` into `to`: it is the caller's then. False when it is not in that state. Called by one thread.
+// Acquires a slot: changes its state from `from` to `to`. False when it is in another state. Called by one thread.
 DWELL_DEVICE bool win(u32* state, State from, State to) {
-  // Acquire: what the last user has stored or read. Pairs with its release of the state.
+  // Acquire: the last user's stores or loads. Pairs with its release of the state.
   return compare_exchange<Order::acq_rel>(state, static_cast<u32>(from), static_cast<u32>(to)) == from;
 }
 
-// The priorities of which the word is at least `least`, a bit each. Called by all lanes.
+// Returns a bit for each priority whose word is at least `least`. Called by all lanes.
 DWELL_DEVICE u32 at_least(const u32* words, i32 least) {
 #if DWELL_PARALLEL_GROUP
   const i32 mine = static_cast<i32>(load<Order::relaxed, Scope::device>(words + (lane() & (kPriorities - 1))));
@@ -66,12 +66,12 @@ DWELL_DEVICE u32 highest(u32 bits) {
   return at;
 }
 
-// Whether tasks of this priority or a higher one wait. Called by all lanes.
+// Returns whether tasks of this priority or a higher one wait. Called by all lanes.
 DWELL_DEVICE_COLD bool has_from(const Lease& lease, u32 priority) { return at_least(lease.control->levels.waiting, 1) >> priority != 0; }
 
 // ---- Producers -----------------------------------------------------------------------------------------------------------------
 
-// Whether so many workers wait at places of the ready queue that nobody has filled. Called by all lanes.
+// Returns whether at least `count` workers wait at unfilled places of the ready queue. Called by all lanes.
 DWELL_DEVICE bool has_idle(const Lease& lease, u32 count) {
   u32 idle = 0;
   if (lane() == 0) {
@@ -82,8 +82,9 @@ DWELL_DEVICE bool has_idle(const Lease& lease, u32 count) {
   return broadcast(idle) != 0;
 }
 
-// Stores quad `at` of `count` tasks, in the slot `index`, when that is empty. Called by all lanes, with the quads of whole slots. A slot is
-// filled as soon as it is empty: a stack can give two producers the same places, and with some slots in hand each would wait for the other.
+// Stores quad `at` of `count` tasks in the slot `index`, once that is empty. Fills each slot as soon as it is empty: a stack can give two
+// producers the same places, and with some slots acquired each would wait for the other. Called by all lanes, with the quads of whole
+// slots.
 template <class QuadOf>
 DWELL_DEVICE void fill(const Lease& lease, u32 index, u32 at, u32 count, const QuadOf& quad_of) {
   u32* const state = lease.level_states + index;
@@ -124,7 +125,7 @@ DWELL_DEVICE bool add(const Lease& lease, u32 priority, u32 count, const QuadOf&
   if (broadcast(fits) == 0) return false;
   place = broadcast(place);
   for (u32 at = lane(); at - lane() < count * 4; at += kLanes) fill(lease, slot_index(lease, priority, place + at / 4), at, count, quad_of);
-  // Before the tokens, so that their takers find the tasks; behind the states, so that they need not wait.
+  // Before the tokens, so that their takers find the tasks; after the states, so that the takers need not wait.
   sync_lanes();
   if (lane() == 0) fetch_add<Order::release>(&lease.control->levels.waiting[priority], count);
   sync_lanes();
@@ -135,14 +136,14 @@ DWELL_DEVICE bool add(const Lease& lease, u32 priority, u32 count, const QuadOf&
   return true;
 }
 
-// The same, unless so many workers are idle.
+// The same, unless `count` workers are idle.
 template <class QuadOf>
 DWELL_DEVICE bool add_waiting(const Lease& lease, u32 priority, u32 count, const QuadOf& quad_of) {
   return !has_idle(lease, count) && add(lease, priority, count, quad_of);
 }
 
-// Puts copies of a task's first slot on its level. `waits`: even if workers seem idle. False when nothing was done. Called by all lanes;
-// lane l passes quads l, l + kLanes, ...
+// Puts copies of a task's first slot on its level. `waits`: even if workers seem idle. False if none was put. Called by all lanes; lane l
+// passes quads l, l + kLanes, ...
 DWELL_DEVICE_COLD bool add_copies(const Lease& lease, TaskQuads task, u32 count, bool waits) {
   const Header header = Header::from(broadcast(task.quad[0].word[0]), broadcast(task.quad[0].word[1]));
   if (is_token(header) || (!waits && has_idle(lease, count))) return false;
@@ -156,12 +157,13 @@ DWELL_DEVICE_COLD bool add_copies(const Lease& lease, TaskQuads task, u32 count,
 #endif
 }
 
-// Adds a task's first slot to those that may run. Called by all lanes, as ready_queue::push is.
+// Queues a task's first slot, by its level or in the ready queue. Called by all lanes, as ready_queue::push is.
 DWELL_DEVICE void push(const Lease& lease, const TaskQuads& task) {
   if (sorts(lease) && add_copies(lease, task, 1, false)) return;
   ready_queue::push(lease, task);
 }
-// Passes on a task that the caller has taken and cannot run: a worker that waits at a place of the ready queue may be as busy.
+// Requeues a task that the caller has taken and cannot run. By its level even if workers seem idle: one that waits at a place may be as
+// busy.
 DWELL_DEVICE void pass_on(const Lease& lease, const TaskQuads& task) {
   if (sorts(lease) && add_copies(lease, task, 1, true)) return;
   ready_queue::push(lease, task);
@@ -184,8 +186,8 @@ DWELL_DEVICE_COLD void push_ring(const Lease& lease, u32 position, u32 count) {
 
 // ---- Workers -------------------------------------------------------------------------------------------------------------------
 
-// The level to take from: the highest on which tasks wait, or a lower one that has aged. kNone: others have taken meanwhile what was there.
-// Called by all lanes.
+// Returns the level to take from: the highest with waiting tasks, or a lower one that has aged. kNone: others took them first. Called by
+// all lanes.
 DWELL_DEVICE u32 choose(const Lease& lease, u32* waiting) {
   const LevelLine& line = lease.control->levels;
   *waiting = at_least(line.waiting, 1);
@@ -194,7 +196,7 @@ DWELL_DEVICE u32 choose(const Lease& lease, u32* waiting) {
   return highest(aged != 0 ? aged : *waiting);
 }
 
-// Takes a task for a token. Called by all lanes; lane l gets quads l, l + kLanes, ... of its first slot.
+// Takes a task in exchange for a token. Called by all lanes; lane l gets quads l, l + kLanes, ... of its first slot.
 DWELL_DEVICE_COLD void take(const Lease& lease, TaskQuads* task) {
   LevelLine& line = lease.control->levels;
   u32 priority = 0;

@@ -1,4 +1,4 @@
-// What a worker does for a gang: it puts it in line, or joins it, runs one group, and leaves.
+// A worker's steps for a gang: put it in line, or join it, run one group, and leave.
 #pragma once
 
 #include "device/gangs.hpp"
@@ -6,7 +6,7 @@
 
 namespace dwell::device::members {
 
-// The group that the worker runs, once; then none. Called by one thread.
+// Returns the worker's group at the first call, then kNoGroup. Called by one thread.
 DWELL_DEVICE u32 take_group(Worker* worker) {
   const u32 group = worker->member;
   worker->member = kNoGroup;
@@ -21,8 +21,8 @@ DWELL_DEVICE TaskQuads first_slot(const Frame& frame) {
   return task;
 }
 
-// Joins the gang in `frame` and waits for the others. Called by the lanes of warp 0. kFrame: the frame is a share like others now, of
-// one group, or of none when the gang does not run. kNothing: it was put back, or the gang is dissolved.
+// Joins the gang in `frame` and waits for the others. Returns kFrame when the frame is now an ordinary share: of one group, or of none if
+// the gang does not run. kNothing: the share was put back, or the gang is dissolved. Called by the lanes of warp 0.
 DWELL_DEVICE Follows join(const Lease& lease, Worker* worker, Frame* frame) {
   const u32 groups = frame->header().groups;
   const u32 index = index_of(frame->position(), lease.ring_shift);
@@ -48,7 +48,8 @@ DWELL_DEVICE Follows join(const Lease& lease, Worker* worker, Frame* frame) {
   return kFrame;
 }
 
-// Takes the state of a gang that yields out of its memory. Called by all lanes of the worker whose share has ended as the last.
+// Saves the state of a gang that yields from its memory. Returns whether it yields. Called by all lanes of the worker whose share ended
+// last.
 DWELL_DEVICE_COLD bool takes_state(const Lease& lease, Worker* worker, u32 index) {
   Wide* const wide = lease.wide + index;
   u32 yields = 0;
@@ -62,8 +63,8 @@ DWELL_DEVICE_COLD bool takes_state(const Lease& lease, Worker* worker, u32 index
   return broadcast(yields) != 0;
 }
 
-// Goes on with the share in `frame` of a gang: puts it in line, joins it, or leaves it behind the group. `last`: all groups have ended.
-// Called by the lanes of warp 0, behind a barrier of the group.
+// Continues with the gang's share in `frame`: puts the gang in line, joins it, or leaves it after the group. `last`: all groups have ended.
+// Called by the lanes of warp 0, after a barrier of the group.
 DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, Frame* frame, bool last) {
   const Header header = frame->header();
   if (header.source == source::gang) {
@@ -76,8 +77,8 @@ DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, Frame* fra
   if (last) gangs::end(lease, lease.wide[index].memory);
   sync_lanes();
   if (yields) {
-    // Leases that are over end now, successors or not: where two generations of workers do not fit, the gang would come together again in
-    // leases that wait for each other, and for it.
+    // Leases that are over end now, with or without successors. Where two generations of workers do not fit, the gang would else assemble
+    // again in leases that wait for each other, and for it.
     if (lane() == 0) seat::call_over(lease, seat::crew_word(&lease.control->crew.over), true);
     gangs::stand_in_line(lease, first_slot(*frame), frame->position());
   }
@@ -93,7 +94,7 @@ DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, Frame* fra
 
 namespace dwell::device {
 
-// Gangs, out of the ring and in line. One that is cancelled is a task like others.
+// Gangs, from the ring and in line. A cancelled gang is an ordinary task.
 struct GangTasks : SourceVerbs {
   static constexpr u32 kSources = 1U << source::gang | 1U << source::member;
   static constexpr u32 kPart = part::gangs;
