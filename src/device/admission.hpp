@@ -1,8 +1,8 @@
-// Between the ring and the workers: which of the tasks that have arrived may start.
+// Admission: decides which tasks that arrived in the ring may start.
 //
-// A fetched task either runs now, waits for others (it is held, and the completer of the last of them runs or cancels it), is shared
-// out (a wide task, or one that is cancelled), or must not be passed yet: a drain until all before it are complete, any task until
-// the drain before it is. The end of a burst is a drain that no lease passes up to the one that it names: that one ends there.
+// A fetched task runs now, waits, is shared out, or blocks the ring. A waiting task is held; the completer of its last predecessor runs or
+// cancels it. Wide and cancelled tasks are shared out. A drain blocks until all tasks before it are complete, any task until the drain
+// before it is. The end of a burst is a drain with a lease number: that lease and all before end there, and only a later one passes it.
 #pragma once
 
 #include "device/completion.hpp"
@@ -13,19 +13,19 @@ namespace dwell::device {
 
 enum class Admission : u8 {
   run,      // may start now
-  taken,    // nothing left to do for the fetcher
-  not_yet,  // must not be passed: look again later
+  taken,    // the fetcher has nothing left to do
+  not_yet,  // blocks the ring: poll again later
 };
 
 namespace admission {
 
-// Whether all tasks before `position` are complete. Pairs with complete().
+// Returns whether all tasks before `position` are complete. Acquire: pairs with complete().
 DWELL_DEVICE bool drained(const Lease& lease, u32 position) {
   return load<Order::acquire, Scope::device>(&lease.control->completed.value) == position;
 }
 
-// Makes a held task wait for those that its word 2 has named. Called by all lanes. Returns how they have ended; none: somebody else goes
-// on with the task.
+// Makes a held task wait for the tasks that its word 2 named (`named`). Returns their outcome; none: another thread will release the task.
+// Called by all lanes.
 DWELL_DEVICE Outcome wait(const Lease& lease, const TaskQuads& task, const Header& header, u32 position, u32 named) {
   const bool drained = (header.flags & flag::drain) != 0;
   if ((header.flags & flag::failed) == flag::failed) return Outcome::failed;
@@ -40,8 +40,8 @@ DWELL_DEVICE Outcome wait(const Lease& lease, const TaskQuads& task, const Heade
   return static_cast<Outcome>(broadcast(static_cast<u32>(outcome)));
 }
 
-// Decides about one task whose slots have all arrived. Called by all lanes with the same header. Word 2 of the task is its position when
-// it may run. `drains` is the caller's view of the drains completed, and is refreshed when it hinders.
+// Decides about one task whose slots have all arrived. Sets word 2 of a task that may run to its position. `drains`: the caller's view of
+// the completed drains, refreshed when it blocks the task. Called by all lanes with the same header.
 DWELL_DEVICE_COLD Admission admit(const Lease& lease, TaskQuads* task, const Header& header, u32 position, u32* drains) {
   if (header.drains != *drains) {
     *drains = broadcast(load<Order::acquire, Scope::device>(&lease.control->crew.drains));
@@ -55,7 +55,7 @@ DWELL_DEVICE_COLD Admission admit(const Lease& lease, TaskQuads* task, const Hea
       return Admission::not_yet;
     }
     if (lane() == 0) {
-      // Only now may the host use these slots again: had it done so before, this lap would never be seen.
+      // The host may reuse these slots only now: before, it could overwrite this lap unread.
       store<Order::release, Scope::system>(reinterpret_cast<u64*>(lease.completions + index_of(position, lease.ring_shift)),
                                            static_cast<u64>(lap_of(position, lease.ring_shift)));
       fetch_add<Order::release>(&lease.control->completed.value, header.slots);
@@ -84,7 +84,7 @@ DWELL_DEVICE_COLD Admission admit(const Lease& lease, TaskQuads* task, const Hea
   } else if (header.slots > 1) {
     hold(lease, *task, position, header.slots);
   }
-  // Passes on to the runner of this task what was acquired from the tasks before.
+  // Release to the runner of this task what was acquired from earlier tasks.
   if ((header.flags & (flag::drain | flag::link | flag::after)) != 0) fence<Scope::device>();
   if (has_shares() && (cancelled || (header.flags & flag::wide) != 0)) {
     share_out(lease, *task, header, position, cancelled);

@@ -1,10 +1,10 @@
-// The arena: all state of a runtime that outlives a lease, in one range of device memory that grows at its end and refers to itself by
-// numbers: of places in the parts below, and of cells of 64 bytes from its start. So it can lie anywhere, and go on elsewhere once it has
-// been copied there while no lease runs.
+// The arena: all state of a runtime that outlives a lease, in one range of device memory that grows at its end. It refers to itself by
+// numbers: of places in the parts below, and of cells of 64 bytes from its start. So it is relocatable: it may be copied to another address
+// while no lease runs.
 //
-// It begins with the header and the parts that the header names. Behind them lie pieces that the host takes and gives back: the execs of
-// graphs, and tables of counters. The host lays the parts out and clears them before the first lease; from then on only device code touches
-// them, except while no lease runs.
+// It begins with the header and the parts that the header names. Behind them lie pieces that the host allocates and frees: the execs of
+// graphs, and tables of counters. The host lays out and clears the parts before the first lease. From then on it touches them only while no
+// lease runs.
 #pragma once
 
 #include <dwell/device/gang.hpp>
@@ -19,26 +19,26 @@ struct alignas(128) Counter {
   u32 value;
 };
 
-// Orders to all workers, and all that the fetch crew looks at between reads of host memory: one line, so that one warp-wide load shows it
-// all. Lease numbers only grow (modulo 2^32), see raise().
+// Orders to all workers, and all that the fetch crew polls between reads of host memory: one line, so one warp-wide load reads it. Lease
+// numbers only grow (modulo 2^32), see raise().
 struct alignas(128) CrewLine {
   u32 frontier;   // windows of which every slot has been fetched: the earliest open one is numbered no higher
   u32 busy;       // members that found at least eight tasks in their last read
   u32 drains;     // drains completed, modulo Header::kDrainMask + 1
-  u32 over;       // number of the last lease whose time is over: its workers leave as their successors come
+  u32 over;       // number of the last lease whose time is over: its workers leave when their successors wait
   u32 end;        // number of the last lease that ends at once, successors or not: the loop parks
   u32 overdue;    // workers that a task keeps beyond the end of their lease
-  u32 low_water;  // ready queue: all places below are read, so that those one lap on are free
+  u32 low_water;  // ready queue: all places below are read, so those one lap on are free
   u32 begun;      // number of the last lease of which a worker has its seat
   u32 gates;      // index in the ring, plus 1, of the first gate that is not open; 0: none (gates.hpp)
-  u32 cancels;    // LeaseReport::cancels as far as they have been seen to
+  u32 cancels;    // LeaseReport::cancels that have been processed
   u32 callers;    // cell of the first exec that waits for an answer of the host; 0: none (host_nodes.hpp)
-  u32 marking;    // 1: somebody sees to cancels (cancels.hpp)
+  u32 marking;    // 1: a worker processes cancels (cancels.hpp)
   u32 reserved[20];
 };
 static_assert(sizeof(CrewLine) == 128);
 
-// A window of the ring that is not wholly fetched.
+// A partly fetched window of the ring.
 struct OpenWindow {
   u32 number;
   u32 offset;
@@ -46,38 +46,39 @@ struct OpenWindow {
 inline constexpr u32 kMaxCrew = 32;
 inline constexpr u32 kMaxWorkers = 8192;
 
-// How much a worker has noted so far, modulo 2^32: each is also the number of the next.
+// Notes of a worker so far, modulo 2^32: each count is also the number of the next.
 struct Notes {
   u32 events;    // of the timeline (observe.hpp)
   u32 flight;    // of the flight recorder (in_flight.hpp)
   u32 log;       // slots of its ring of log lines
-  u32 log_seen;  // of these, read by the host when it last looked
+  u32 log_seen;  // of these, read by the host, as last seen
 };
 
-// A worker's place in the runtime: who holds it, and what its holder hands on to the next. Worker `s` of each lease takes seat `s`.
+// A worker's place in the runtime: its holder, and the state that each holder hands over to the next. Worker `s` of each lease takes seat
+// `s`.
 struct alignas(128) Seat {
   u64 word;           // see seat.hpp
-  u64 range;          // on the CPU: tasks that the worker has taken out of the ring and not begun (ring_range.hpp)
+  u64 range;          // on the CPU: tasks that the worker has claimed from the ring and not begun (ring_range.hpp)
   OpenWindow window;  // of a member of the fetch crew
-  u32 quiet_since;    // when the worker last saw anything to do, in ticks
-  u32 reads;          // 1: the member left while it alone read the ring; its successor reads on before it looks at anything else
+  u32 quiet_since;    // when the worker last found work, in ticks
+  u32 reads;          // 1: the member left as the only reader of the ring; its successor reads the ring first
   u32 drains;         // as that member had seen them
-  u32 running_since;  // on the CPU: when the task began that runs, in ticks; kRuns: not long ago; 0: none runs
+  u32 running_since;  // on the CPU: when the running task began, in ticks; kRuns: recently; 0: none runs
   u32 records;        // free records of tasks that operators make, a bundle, or 0 (spawn.hpp)
-  Notes notes;        // what the next holder numbers on from
+  Notes notes;        // from which the next holder continues
   u32 reserved[17];
 };
 static_assert(sizeof(Seat) == 128);
 inline constexpr u32 kRuns = 1;
 
-// In claims: a place of the ready queue that the worker of this seat has claimed and not yet read; 0 for none.
+// In claims: the seat's worker has claimed the place in the lower half, and not yet read it. 0: it has no claim.
 inline constexpr u64 kClaimed = 1ULL << 32U;
 
-// The line in which gangs stand until they have all their workers (gangs.hpp). A gang is named by its index in the ring, plus 1.
+// The line of gangs that do not have all their workers yet (gangs.hpp). A gang is named by its index in the ring, plus 1.
 struct alignas(128) GangLine {
   u32 last;      // the last in line, or 0
-  u32 memories;  // a bit for each that is in use | kWanted: the first in line waits for one
-  u32 first;     // which that is
+  u32 memories;  // a bit for each in use | kWanted: the first in line waits for one
+  u32 first;     // index of that gang
   u32 reserved[29];
 };
 inline constexpr u32 kMostGangs = 8;  // that run at once
@@ -85,8 +86,8 @@ inline constexpr u32 kMostGangs = 8;  // that run at once
 // Tasks that wait by priority (levels.hpp).
 inline constexpr u32 kPriorities = 8;
 struct alignas(128) LevelLine {
-  u32 waiting[kPriorities];  // tasks on each level that nobody has taken
-  u32 passed[kPriorities];   // how often another level was preferred since
+  u32 waiting[kPriorities];  // untaken tasks on each level
+  u32 passed[kPriorities];   // how often a higher level was preferred since
   u32 reserved[16];
 };
 struct alignas(128) Level {
@@ -101,11 +102,11 @@ struct Control {
   Counter tail;          // ready queue: places reserved by producers
   Counter window_turns;  // windows acquired behind the first of each crew member
   Counter completed;     // slots of completed tasks, counted from the first position on
-  Counter spare_shares;  // places of the ready queue that wide tasks may still take
-  Counter idle;          // workers that wait at the ready queue, less operators' tasks that are in it: what else they would take
-  Counter fetch_lock;    // the CPU's crew of one: who fetches
+  Counter spare_shares;  // places of the ready queue that wide tasks may still reserve
+  Counter idle;          // workers that wait at the ready queue, less spawned tasks that are in it
+  Counter fetch_lock;    // the CPU's crew of one: the fetcher holds it
   Counter ranges;        // on the CPU: seats whose range is not empty
-  Counter seated;        // number of the last lease that has laid out the seats anew (reseat.hpp)
+  Counter seated;        // number of the last lease that has laid out the seats (reseat.hpp)
   CrewLine crew;
   GangLine gangs;
   SpawnedLists lists;
@@ -118,24 +119,24 @@ struct Control {
   OpenWindow open[kMaxCrew];
 };
 
-// What a worker has done beside the calls of operators, of all leases (observe.hpp).
+// Counts of a worker, over all leases, beside calls of operators (observe.hpp).
 struct alignas(128) WorkerCount {
   u64 busy_ns;         // inside of operators; while times are noted
-  u64 fetched;         // slots that it has taken out of the ring
+  u64 fetched;         // slots that it has fetched from the ring
   u64 queued;          // tasks that it has taken from the ready queue
   u64 spawned;         // tasks that its operators have made
   u64 leases;          // that it has held its seat in
   u64 present_ns;      // in these, but for the one under way
   u64 log_dropped[5];  // lines that found no room, by severity
-  u64 stolen;          // nodes that it has taken out of another worker's deque, on the CPU
-  u64 parks;           // how often it has given up its seat with no successor there
+  u64 stolen;          // nodes that it has stolen from other workers' deques, on the CPU
+  u64 parks;           // how often it has given up its seat without a successor
   u64 idle_ns;         // of present_ns, outside of operators; of leases in which times were noted
   u64 busy_before;     // busy_ns, when it gave up its seat last in such a lease
   u64 reserved[1];
 };
 static_assert(sizeof(WorkerCount) == 128);
 
-// How long calls of the operator with an opcode took, in ns, on some of the workers: a shard; and how long some of its tasks had waited.
+// Times of an operator, in ns, on some of the workers (a shard): of its calls, and of how long some of its tasks had waited.
 struct alignas(64) OperatorTimes {
   static constexpr u32 kBuckets = 184;  // dwell::TimeHistogram's
   static constexpr u32 kShards = 8;     // worker w counts in shard w modulo this
@@ -151,13 +152,14 @@ struct alignas(64) OperatorTimes {
   u64 named_bytes;
 };
 
-// Which tasks of the ring the host stamps with the time of their submission while times are noted: one in 256 of all positions, and as
-// many of each pattern in which a program may submit its operators (Fibonacci hashing: Knuth, The Art of Computer Programming, 6.4).
+// Returns whether the host stamps the task at a position of the ring with its submission time, while times are noted. One in 256 of all
+// positions, and as many of each pattern in which a program may submit its operators (Fibonacci hashing: Knuth, The Art of Computer
+// Programming, 6.4).
 inline constexpr u32 kStampsBelow = 1U << 24U;
 DWELL_HOST_DEVICE bool is_stamped(u32 position, u32 below = kStampsBelow) { return position * 0x9E3779B9U < below; }
-// Of tasks that operators have made, one in 16 is part of the sample of what they name.
+// Of tasks that operators have made, one in 16 is sampled for the bytes that its arguments name.
 inline constexpr u32 kNamesBelow = 1U << 28U;
-// One place in so many, of the ready queue and of a deque, is stamped with the time when it was filled.
+// One place in so many, of the ready queue and of a deque, is stamped with the time of its filling.
 inline constexpr u32 kStampedPlaces = 16;
 
 // Bits of Lease::timed.
@@ -174,23 +176,23 @@ struct alignas(16) Wide {
   u32 shares;  // shares not yet finished
   i32 status;  // first failure
   // Of a gang alone:
-  u32 joined;  // workers that wait for the others; all, once it runs | kRefused (gangs.hpp)
+  u32 joined;  // workers that have joined; all, once the gang runs | kRefused (gangs.hpp)
   u32 memory;  // which it has
-  u32 behind;  // index of the gang that stands behind it in line, plus 1
-  // Of any task of the ring: the lap of the last one at this index that the host has cancelled (cancels.hpp).
+  u32 behind;  // index of the next gang in line, plus 1
+  // Of any task of the ring: lap of the last one cancelled at this index (cancels.hpp).
   u32 cancelled;
-  // The same: of the last one for which Lease::failed_inside is written.
+  // The same: lap of the last one for which Lease::failed_inside is written.
   u32 failed_inside;
 };
 
-// Ready nodes of a graph that a CPU worker keeps (node_deque.hpp).
+// A CPU worker's ready nodes of its graph (node_deque.hpp).
 struct alignas(128) NodeDeque {
   static constexpr u32 kMost = 256;
 
-  u64 oldest;                         // entries that were taken at this end
+  u64 oldest;                         // entries stolen at this end
   alignas(128) u64 newest;            // one past the last
   alignas(128) u32 node[kMost];       // the record's cell | kPoisoned for one that is cancelled
-  u64 stamp[kMost / kStampedPlaces];  // when one entry in kStampedPlaces was put there, in ns; 0: nobody asks
+  u64 stamp[kMost / kStampedPlaces];  // when one entry in kStampedPlaces was pushed, in ns; 0: not noted
 };
 
 // What a gang saves when it yields.
@@ -222,7 +224,7 @@ inline constexpr u32 kArenaVersion = 14;
 
 DWELL_HOST_DEVICE u64 level_slots_of(u32 level_shift) { return level_shift == 0 ? 0 : static_cast<u64>(kPriorities) << level_shift; }
 
-// The arena's first bytes: what it is and where each part lies, in bytes from its start.
+// The arena's first bytes: its format, and the offset of each part from its start, in bytes.
 struct ArenaHeader {
   u64 magic;
   u32 version;
@@ -243,15 +245,14 @@ DWELL_HOST_DEVICE u64 align_up(u64 value, u64 to) { return (value + to - 1) / to
 // Shares of wide tasks that may be in the ready queue at once, beyond one a task.
 DWELL_HOST_DEVICE u32 most_spare_shares(u32 ring_shift) { return ring_shift < 13 ? 1U << ring_shift : 1U << 13U; }
 
-// Places beyond those that tasks may take: how many are filled at least between two looks for the low-water mark. A matter of speed alone.
+// Places beyond those that tasks may take: the least number filled between two computations of the low-water mark. For speed alone.
 inline constexpr u32 kQueueSlack = 1U << 13U;
 
-// Tasks in the ready queue above which workers add no nodes of graphs, and how many nodes one adds at once: so many places more may be
-// taken.
+// Tasks in the ready queue above which workers add no nodes of graphs. A worker may still add kNodesAtOnce nodes beyond.
 inline constexpr u32 kMostQueuedNodes = 1U << 13U;
 inline constexpr u32 kNodesAtOnce = 32;
 
-// The least that has a place for every ring slot, every spare share and the nodes of graphs, and the slack (ready_queue.hpp).
+// Returns the least shift with a place for every ring slot, every spare share and the nodes of graphs, and the slack (ready_queue.hpp).
 DWELL_HOST_DEVICE u32 queue_shift_for(u32 ring_shift, u32 max_workers) {
   const u32 needed = (1U << ring_shift) + most_spare_shares(ring_shift) + kMostQueuedNodes + max_workers * kNodesAtOnce + kQueueSlack +
                      max_workers +             // shares of the gang that is being assembled
@@ -261,11 +262,11 @@ DWELL_HOST_DEVICE u32 queue_shift_for(u32 ring_shift, u32 max_workers) {
   return shift;
 }
 
-// Tasks of one priority that wait beyond these go to the ready queue, in no order but their own.
+// Waiting tasks of one priority beyond these go to the ready queue, in FIFO order.
 inline constexpr u32 kMaxLevelShift = 14;
 
-// Lays an arena out for so many workers at most, and so many tasks that operators make (0: as many as are enough for most), with levels or
-// without, and with a deque for each worker or without: workers on the CPU have them, where there are no levels.
+// Lays out an arena for at most `max_workers` workers and `spawned_tasks` tasks by operators (0: enough for most programs). `levels`: with
+// levels. `deques`: with a deque for each worker, as on the CPU without levels.
 DWELL_HOST_DEVICE ArenaHeader layout_arena(u32 ring_shift, u32 max_workers, u32 spawned_tasks = 0, bool levels = false,
                                            bool deques = false) {
   ArenaHeader header{};
@@ -286,7 +287,7 @@ DWELL_HOST_DEVICE ArenaHeader layout_arena(u32 ring_shift, u32 max_workers, u32 
   return header;
 }
 
-// The control part as a runtime begins whose first task has this position.
+// Returns the initial control part of a runtime whose first task has this position.
 DWELL_HOST_DEVICE Control first_control(const ArenaHeader& header, u64 first_position) {
   Control control{};
   const u32 first = static_cast<u32>(first_position);
@@ -302,24 +303,24 @@ DWELL_HOST_DEVICE Control first_control(const ArenaHeader& header, u64 first_pos
   return control;
 }
 
-// Leases that are on the device at once at most: one that works, one that waits, and others of which only long tasks are left.
+// Most leases on the device at once: one that works, one that waits, and others with only long tasks left.
 inline constexpr u32 kMostLeases = 4;
 
-inline constexpr u32 kCancels = 1024;  // that the host may ask for before the device has seen to them
+inline constexpr u32 kCancels = 1024;  // most that the host may request before the device has processed them
 
-// News between host and device, in host memory: of leases, and of tasks that are cancelled.
+// Messages between host and device, in host memory: about leases and cancelled tasks.
 struct alignas(128) LeaseReport {
   u32 left[kMostLeases];                 // written by the device, by slot: number of the last lease that all workers have left
   u32 begun;                             // written by the device: number of the last lease that works
-  u32 cancels_seen;                      // written by the device: of `cancels`, how many it has seen to
-  alignas(128) u32 over;                 // written by the host: number of the last lease that ends as soon as the next one is there
+  u32 cancels_seen;                      // written by the device: how many of `cancels` it has processed
+  alignas(128) u32 over;                 // written by the host: number of the last lease that ends as soon as the next one waits
   u32 end;                               // written by the host: number of the last lease that ends at once
-  u32 cancels;                           // written by the host: how many it has asked for
+  u32 cancels;                           // written by the host: how many it has requested
   alignas(128) u32 launched;             // written by the host: number of the last lease that was started
   alignas(128) u32 cancelled[kCancels];  // written by the host: positions of the tasks, the n-th at n modulo kCancels
 };
 
-// Which task a worker runs: stored before it starts, so that it can be read after a fault. One line a worker, in host memory.
+// The task that a worker runs. Stored before the task starts, so the host can read it after a fault. One line a worker, in host memory.
 struct alignas(64) InFlight {
   // position | opcode << 32 | kValid; with kLaunch, of the launch of a graph, no opcode; of a node its record's cell in the arena instead
   // of the position, and kNode; of a repeated task the runs that are left, modulo 8, from bit kRunsAt on; of a task that an operator has
@@ -330,7 +331,7 @@ struct alignas(64) InFlight {
   static constexpr u64 kNode = 1ULL << 62U;
   static constexpr u64 kLaunch = 1ULL << 60U;
   static constexpr u32 kRunsAt = 45;
-  static constexpr u64 kOver = 1ULL << 61U;  // set by the host, while no lease is on the device: nobody runs what the word says
+  static constexpr u64 kOver = 1ULL << 61U;  // set by the host, while no lease is on the device: the task does not run
 
   // The cell of the node's record.
   static DWELL_HOST_DEVICE u32 node(u64 word) { return static_cast<u32>(word); }
@@ -346,11 +347,11 @@ struct Lease {
   InFlight* in_flight;      // host memory
   Quad* flight;             // host memory: the flight recorder, 2^kFlightShift entries a worker, or null (in_flight.hpp)
   u64* failed_nodes;        // host memory: of the launch of a graph at each ring index, once it has failed, GraphHead::failure
-  // Host memory: of the task at each ring index, which node failed first in the launches by operators that descend from it: the task's lap,
-  // and the node's status, the number of its exec (GraphHead::number), and its cell. Of another lap when none has failed.
+  // Host memory: for the task at each ring index, the first failed node in launches by operators that descend from it: the task's lap, and
+  // the node's status, the number of its exec (GraphHead::number), and its cell. Of another lap when none has failed.
   Quad* failed_inside;
   Overruns* overruns;  // host memory: one a worker
-  u64 arena;           // its address, on which all pointers into it rest
+  u64 arena;           // its address; the pointers below point into it
 #define DWELL_PART(name, type, count) type* name;
   DWELL_ARENA_PARTS(DWELL_PART, )
 #undef DWELL_PART
@@ -365,18 +366,18 @@ struct Lease {
   u32 workers;
   u32 crew;
   u32 number;
-  u32 slot;            // of LeaseReport::left: no other lease that is on the device has it
-  u32 lays_out;        // 1: its first worker lays out the seats anew, with no other lease on the device (reseat.hpp)
+  u32 slot;            // of LeaseReport::left; unique among the leases on the device
+  u32 lays_out;        // 1: its first worker lays out the seats, with no other lease on the device (reseat.hpp)
   u32 former_workers;  // for a lease that lays them out: of the leases before, which have all left
   u32 former_crew;
-  u32 wakes;  // 1: no lease was on the device when it was started, so that idleness counts from its begin
+  u32 wakes;  // 1: no lease was on the device when it was started, so idleness counts from its begin
   u32 scratch_bytes;
-  // What workers note (observe.hpp), in tables of so many opcodes, which are more than any image of such a lease has. Words of their own:
-  // a comparison with one needs no load.
+  // What workers note (observe.hpp), in tables of `observed` opcodes, more than any image of such a lease has. Separate words: a comparison
+  // with one needs no load.
   u32 counts;            // 1: counts
   u32 timed;             // how long calls take: timed::...
   u32 observed;          // opcodes
-  u64* calls;            // of operators: a row a worker, by opcode
+  u64* calls;            // calls of operators: a row a worker, by opcode
   u64* failures;         // by opcode
   OperatorTimes* times;  // by opcode and shard; with timed::times
   const Quad* stamps;    // host memory: of tasks (is_stamped), by ring index: lap, when in ns of the device's clock (64), 0
@@ -393,7 +394,7 @@ struct Lease {
   u32 idle_ticks;
 };
 
-// Points a lease into the arena that lies at `base` on the device. Called by the host.
+// Points a lease into the arena at `base` on the device. Called by the host.
 DWELL_DEVICE void point_into_arena(Lease* lease, const ArenaHeader& header, u64 base) {
   lease->arena = base;
 #define DWELL_PART(name, type, count) lease->name = reinterpret_cast<type*>(base + header.name);
@@ -415,7 +416,7 @@ DWELL_DEVICE void move_pointer(T** pointer, u64 from, u64 bytes, u64 to) {
   if (offset < bytes) *pointer = reinterpret_cast<T*>(to + offset);
 }
 
-// Points a lease into its arena, of so many bytes, that has moved to `base`. Called by the host.
+// Points a lease into its arena, of `bytes` bytes, which has moved to `base`. Called by the host.
 DWELL_DEVICE void move_lease(Lease* lease, u64 bytes, u64 base) {
   const u64 from = lease->arena;
   lease->arena = base;
@@ -429,10 +430,10 @@ DWELL_DEVICE void move_lease(Lease* lease, u64 bytes, u64 base) {
   move_pointer(&lease->timeline_counts, from, bytes, base);
 }
 
-// Whether number `a` comes after `b`.
+// Returns whether number `a` comes after `b`, modulo 2^32.
 DWELL_HOST_DEVICE bool is_after(u32 a, u32 b) { return static_cast<i32>(a - b) > 0; }
 
-// Makes a number that only grows at least `value`. Returns whether this call has done it. Publishes nothing. Called by one thread.
+// Raises a number that only grows to at least `value`. Returns whether this call did. Publishes nothing. Called by one thread.
 DWELL_DEVICE bool raise(u32* at, u32 value) {
   u32 now = load<Order::relaxed, Scope::device>(at);
   while (is_after(value, now)) {

@@ -1,4 +1,4 @@
-// The end of a task whose operator has returned: its effects become visible, its ticket completes, and those that wait for it go on.
+// Completion of a task whose operator has returned: publishes its effects, completes its ticket, and releases its waiters.
 #pragma once
 
 #include <dwell/device/status.hpp>
@@ -10,9 +10,9 @@
 
 namespace dwell::device {
 
-// Shares a wide task out: up to `groups` places in the ready queue, each worker that takes one runs groups until none is left. A task that
-// is cancelled, or has no group, goes the same way: one share, whose worker runs nothing and completes it. So does a gang: its worker puts
-// it in line (members.hpp). Called by all lanes.
+// Shares a wide task out: puts up to `groups` shares into the ready queue. The taker of a share runs groups until none is left. A cancelled
+// task, or one without groups, gets one share, whose worker completes it. So does a gang, whose worker puts it in line (members.hpp).
+// Called by all lanes.
 DWELL_DEVICE_COLD void share_out(const Lease& lease, TaskQuads task, const Header& header, u32 position, bool cancelled) {
   const bool gang = header.is_gang() && !cancelled;
   Wide* const wide = lease.wide + index_of(position, lease.ring_shift);
@@ -25,7 +25,7 @@ DWELL_DEVICE_COLD void share_out(const Lease& lease, TaskQuads task, const Heade
     if (gang) store<Order::relaxed, Scope::device>(&lease.gang_states[index_of(position, lease.ring_shift)].resumed, 0U);
     store<Order::relaxed, Scope::device>(reinterpret_cast<u32*>(&wide->status),
                                          static_cast<u32>(cancelled ? status::cancelled : status::ok));
-    // Pairs with the acquire in run_share: the taker of a share sees the counters as they are here.
+    // Pairs with the acquire of the shares' takers: they see the counters as set here.
     fence<Scope::device>();
   }
   shares = broadcast(shares);
@@ -41,24 +41,23 @@ DWELL_DEVICE_COLD void share_out(const Lease& lease, TaskQuads task, const Heade
   levels::push_copies(lease, task, shares);
 }
 
-// Stores the completion entry of `position`: its slot is the host's again.
+// Stores the completion entry of `position`: returns its slots to the host.
 DWELL_DEVICE void give_back(const Lease& lease, u32 position, i32 status) {
   const u64 entry = static_cast<u64>(lap_of(position, lease.ring_shift)) | (static_cast<u64>(static_cast<u32>(status)) << 32U);
   u64* const at = reinterpret_cast<u64*>(lease.completions + index_of(position, lease.ring_shift));
 #if DWELL_FENCES
-  // Ordered behind the task's effects by the caller's fence.
+  // The caller's fence orders it after the task's effects.
   store<Order::relaxed, Scope::system>(at, entry);
 #else
   store<Order::release, Scope::system>(at, entry);
 #endif
 }
 
-// The first half of completing a task: called by one thread, after a barrier behind the last of the task's effects. Returns what its link
-// word was: the list of those that wait for it, whom the caller lets go on. Of a task that is not tracked, and has not failed, 0.
+// The first half of a completion. Returns the old link word, the list of waiters, which the caller releases; 0 if the task is not tracked
+// and has not failed. Called by one thread, after a barrier behind the task's last effects.
 DWELL_DEVICE u64 publish(const Lease& lease, const Header& header, u32 position, i32 status) {
-  // Effects before completion. At device scope when all results lie in device memory, since every engine reads that through L2;
-  // docs/memory_model.md argues it. Pairs with the host's acquire of the completion entry. A task that no argument leads to memory has
-  // no effects to order.
+  // Effects before completion. Pairs with the host's acquire of the completion entry. Device scope suffices when all results lie in device
+  // memory, since every engine reads that through L2 (docs/memory_model.md). A task with no argument in memory has no effects to order.
   if ((header.flags & flag::system) != 0)
     fence<Scope::system>();
   else if ((header.flags & flag::memory) != 0)
@@ -69,11 +68,11 @@ DWELL_DEVICE u64 publish(const Lease& lease, const Header& header, u32 position,
 #else
   constexpr Order kOrder = Order::acq_rel;
 #endif
-  // Acquire: the list. The release half is the fence above, or that of the tasks whose effects this one, which has none, may have seen.
+  // Acquire: the list. Release: the fence above. A task without effects relies on the fences of the tasks whose effects it may have seen.
   return exchange<kOrder>(link::word(lease, position), link::done(lap_of(position, lease.ring_shift), status != status::ok));
 }
 
-// The second half: the slots are the host's again. Called by the same thread; behind the first half, for the link word may soon speak of
+// The second half: returns the slots to the host. Called by the same thread, after the first half, since the link word may then belong to
 // the slot's next lap.
 DWELL_DEVICE void settle(const Lease& lease, const Header& header, u32 position, i32 status) {
   give_back(lease, position, status);
@@ -83,7 +82,7 @@ DWELL_DEVICE void settle(const Lease& lease, const Header& header, u32 position,
     store<Order::release, Scope::device>(&lease.control->crew.drains, (header.drains + 1) & Header::kDrainMask);
 }
 
-// Both. Returns whether tasks wait for this one, and who is first on their list.
+// Both halves. Returns whether tasks wait for this one, and sets `waiter` to the first on their list.
 DWELL_DEVICE bool complete(const Lease& lease, const Header& header, u32 position, i32 status, u32* waiter) {
   const u64 before = publish(lease, header, position, status);
   settle(lease, header, position, status);
@@ -91,8 +90,7 @@ DWELL_DEVICE bool complete(const Lease& lease, const Header& header, u32 positio
   return link::has_waiter(before, lap_of(position, lease.ring_shift));
 }
 
-// Lets another worker go on with a held task that waits for nothing any more. Called by all lanes, of which one has synchronised with all
-// that the task has waited for.
+// Queues a held task that waits for nothing any more. Called by all lanes, of which one has synchronised with all its predecessors.
 DWELL_DEVICE void release(const Lease& lease, u32 position, bool failed) {
   TaskQuads task;
   load_held(lease, &task, position, 0, 1);
@@ -102,19 +100,19 @@ DWELL_DEVICE void release(const Lease& lease, u32 position, bool failed) {
     share_out(lease, task, header, position, cancelled);
     return;
   }
-  // Passes on to the runner of the task what was acquired, as the fence of share_out does.
+  // Release to the task's runner what was acquired, as the fence of share_out does.
   fence<Scope::device>();
   levels::push(lease, task);
 }
 
-// A task that the caller may run: how what it has waited for has ended; none: there is no task.
+// A task that the caller may run, and the outcome of its predecessors; none: there is no task.
 struct Ready {
   Outcome outcome;
   u32 position;
 };
 
-// Arrives at all tasks on the list that begins with `waiter`, which wait for the one at `before`; that is complete. Calls `go_on` for
-// each that waits for nothing any more, in all lanes. Called by all lanes.
+// Arrives at all tasks on the list from `waiter` on, which wait for the complete task at `before`. Calls `go_on`, in all lanes, for each
+// that waits for nothing any more. Called by all lanes.
 template <class F>
 DWELL_DEVICE void arrive_at_all(const Lease& lease, u32 before, u32 waiter, bool failed, F go_on) {
   for (bool more = true; more;) {
@@ -122,7 +120,7 @@ DWELL_DEVICE void arrive_at_all(const Lease& lease, u32 before, u32 waiter, bool
     Outcome outcome = failed ? Outcome::failed : Outcome::succeeded;
     u32 next = 0;
     if (lane() == 0) {
-      // Before the waiter may go on, whose entry is then its own no more.
+      // Before the waiter is released: then its entry may be reused.
       if (more) next = load<Order::relaxed, Scope::device>(waiters::next(lease, waiter));
       const bool cancels = failed && (waiter & waiters::kHard) == 0;
       if (waiters::quad(waiter) != 0)
@@ -135,7 +133,7 @@ DWELL_DEVICE void arrive_at_all(const Lease& lease, u32 before, u32 waiter, bool
   }
 }
 
-// The same for a task that has ended in any way. The first that waits for nothing any more is the caller's, others go to the ready queue.
+// The same, for any outcome. Returns the first released waiter to the caller; others go to the ready queue.
 DWELL_DEVICE Ready let_go_on(const Lease& lease, u32 before, u32 waiter, bool failed) {
   Ready first{Outcome::none, 0};
   arrive_at_all(lease, before, waiter, failed, [&](Ready next) {
@@ -147,7 +145,7 @@ DWELL_DEVICE Ready let_go_on(const Lease& lease, u32 before, u32 waiter, bool fa
   return first;
 }
 
-// The same for a task that has succeeded, whose worker goes on with the linked task at `mine`: all but that go to the ready queue.
+// The same for a success, when the worker itself runs the linked task at `mine`: all others go to the ready queue.
 DWELL_DEVICE_COLD void let_others_go_on(const Lease& lease, u32 before, u32 waiter, u32 mine) {
   arrive_at_all(lease, before, waiter, false, [&](Ready next) {
     if (next.position != mine) release(lease, next.position, next.outcome == Outcome::failed);
