@@ -1,19 +1,19 @@
-// Tasks that the host has cancelled (Runtime::cancel): their headers are marked, wherever they wait, so that no operator is called.
+// Cancelled tasks (Runtime::cancel): their headers are marked wherever they wait, so their operators are not called.
 //
-// A task that has not begun lies in one of three places, and moves in this order: in the ring, held, in the ready queue. The host marks the
-// slot in the ring, which is the task's own until it is complete, and asks by LeaseReport::cancels for the other two. A member of the
-// crew sees to it (on the CPU, a worker between two tasks): held tasks are found by their index, those in the ready queue, or on a level of
-// their priority, by one walk over all places that may be unread, for all cancels at once. A task that somebody carries from one place to
-// the next meanwhile is missed, and runs. Where it is marked, it stays cancelled.
+// A task that has not begun moves through three places: the ring, the held slots, the ready queue. The host marks the slot in the ring,
+// which is the task's own until it is complete, and requests the other two by LeaseReport::cancels. A member of the crew processes the
+// requests (on the CPU, a worker between two tasks). It finds held tasks by their index. For tasks in the ready queue, or on a level, it
+// scans all places that may be unread, once for all cancels. A task in transit between two places is missed, and runs. A marked task stays
+// cancelled.
 //
-// The mark changes one word of a header, flags, only while the word behind it is still the task's position: so it never meets the task that
-// lies in that place next. A reader sees the flags of before or the marked ones, and nothing else that changes.
+// The mark changes one word of a header, the flags, and only while the next word is still the task's position. So it never marks the next
+// task in that place. A reader sees the old or the marked flags, and no other change.
 //
-// A marked task ends when its turn comes: those that it waits for have ended by then. It goes the way of the cancelled (completion.hpp),
-// or, if it is in the ready queue already, that of a share: next_group says that no group is left. The shares of a wide task draw for it:
-// the first to draw, marked or not, decides whether the task runs. A gang that is first in line has begun, and so has one that has yielded.
+// A marked task ends in its turn, after its predecessors. It is shared out as cancelled (completion.hpp), or, if already in the ready
+// queue, ends as a share: next_group returns that no group is left. Of a wide task the first share to draw, marked or not, decides whether
+// the task runs. A gang that is first in line, or has yielded, counts as begun.
 //
-// The host's place in the list of cancels is its own until the device has seen to it. Nothing is allocated, and the idle path is as it was.
+// A place in the list of cancels is the host's until the device has processed it. Nothing is allocated, and the idle path does not change.
 // Modelled in tests/model/cancel.pml.
 #pragma once
 
@@ -36,7 +36,7 @@ DWELL_DEVICE void mark(Quad* head, u32 position) {
   }
 }
 
-// Marks the task whose first quad is `head` if its cancelling is noted. Called by one thread.
+// Marks the task whose first quad is `head` if Wide::cancelled notes it. Called by one thread.
 DWELL_DEVICE void mark_if_noted(const Lease& lease, Quad* head, const Quad& quad) {
   const u32 position = quad.word[2];
   if (is_made(quad.word[1])) return;
@@ -44,7 +44,7 @@ DWELL_DEVICE void mark_if_noted(const Lease& lease, Quad* head, const Quad& quad
   if (noted == lap_of(position, lease.ring_shift)) mark(head, position);
 }
 
-// Marks the tasks in the ready queue, and those that wait by priority, whose cancelling is noted. Called by all lanes.
+// Marks the noted tasks in the ready queue and on the levels. Called by all lanes.
 DWELL_DEVICE_COLD void mark_queued(const Lease& lease) {
   const u32 first = ready_queue::find_low_water(lease);
   const u32 end = broadcast(load<Order::relaxed, Scope::device>(&lease.control->tail.value));
@@ -55,7 +55,7 @@ DWELL_DEVICE_COLD void mark_queued(const Lease& lease) {
   }
   const u32 slots = sorts(lease) ? kPriorities << lease.level_shift : 0;
   for (u32 at = lane(); at < slots; at += kLanes) {
-    // One that is taken meanwhile is read before or behind the mark, or is another task's by then.
+    // A slot that is taken meanwhile is read before or after the mark, or belongs to another task by then.
     if (load<Order::acquire, Scope::device>(lease.level_states + at) != levels::kFull) continue;
     Quad* const head = &lease.level_slots[at].quad[0];
     mark_if_noted(lease, head, load_quad<Scope::device>(head));
@@ -63,7 +63,7 @@ DWELL_DEVICE_COLD void mark_queued(const Lease& lease) {
   sync_lanes();
 }
 
-// Sees to the cancels that the host asks for, unless another does. Called by all lanes.
+// Processes the host's cancels, unless another worker does. Called by all lanes.
 DWELL_DEVICE_COLD void look(const Lease& lease) {
   CrewLine& crew = lease.control->crew;
   LeaseReport& report = *lease.report;
@@ -85,11 +85,11 @@ DWELL_DEVICE_COLD void look(const Lease& lease) {
     Quad* const head = &lease.held[index].quad[0];
     if (load<Order::relaxed, Scope::device>(&head->lap) == lap_of(position, lease.ring_shift)) mark(head, position);
   }
-  fence<Scope::device>();  // what is noted, for the other lanes
+  fence<Scope::device>();  // the notes, for the other lanes
   sync_lanes();
   mark_queued(lease);
   if (lane() == 0) {
-    // Behind the loads of the list: the host fills those places anew.
+    // After the loads of the list: the host reuses those places.
     store<Order::release, Scope::system>(&report.cancels_seen, end);
     store<Order::relaxed, Scope::device>(&crew.cancels, end);
     store<Order::release, Scope::device>(&crew.marking, 0U);
@@ -98,17 +98,17 @@ DWELL_DEVICE_COLD void look(const Lease& lease) {
 }
 
 #if !DWELL_CONTROL_WARP
-// The same where a look at the host's word costs next to nothing.
+// The same if the host has requested any, where its word is cheap to poll.
 DWELL_DEVICE void look_if_asked(const Lease& lease) {
   if (load<Order::relaxed, Scope::system>(&lease.report->cancels) != load<Order::relaxed, Scope::device>(&lease.control->crew.cancels))
     look(lease);
 }
 #endif
 
-// Whether a task with this header is cancelled and not shared out: it has no counters.
+// Returns whether a task with this header is cancelled and not shared out: it has no counters.
 DWELL_DEVICE bool is_alone(const Header& header) { return (header.flags & (flag::cancelled | flag::wide)) == flag::cancelled; }
 
-// Whether the share in hand is of a task that is cancelled, so that no group of it runs. `wide`: the task's counters. Called by one thread.
+// Returns whether the share is of a cancelled task, none of whose groups runs. `wide`: the task's counters. Called by one thread.
 DWELL_DEVICE bool ends(const Header& header, Wide* wide) {
   if ((header.flags & flag::cancelled) == 0) return false;
   if (is_alone(header)) return true;
