@@ -1,9 +1,7 @@
-// Laying out the seats anew: what the first worker of a lease does when it has another number of workers than the lease before, or is the
-// first one of all.
+// Lays out the seats anew. Done by the first worker of a lease with another number of workers than the lease before, or of the first lease.
 //
-// All earlier leases have left, so nobody pushes, claims or fetches. Claims of places that nothing has filled are dropped; tasks at places
-// that were claimed but not read move to the tail; windows that are not wholly fetched are listed in ascending order, and the members of
-// the new fetch crew begin with them.
+// All earlier leases have left, so no worker pushes, claims or fetches. Claims of unfilled places are dropped. Tasks at claimed, unread
+// places move to the tail. Partly fetched windows are listed in ascending order, and the new fetch crew begins with them.
 #pragma once
 
 #include "device/completion.hpp"
@@ -11,7 +9,7 @@
 
 namespace dwell::device::reseat {
 
-// Moves the tasks at claimed and unread places to the tail and takes all claims back.
+// Moves the tasks at claimed, unread places to the tail, and drops all claims.
 DWELL_DEVICE_COLD void clear_claims(const Lease& lease) {
   Control* const control = lease.control;
   const u32 tail = load<Order::relaxed, Scope::device>(&control->tail.value);
@@ -31,14 +29,14 @@ DWELL_DEVICE_COLD void clear_claims(const Lease& lease) {
     }
     if (seat < lease.former_workers) ready_queue::clear_claim(lease, seat);
   }
-  // Claims that nothing filled lie at or behind the old tail, and the tasks that moved begin there too. Places from `head` on, if any
-  // before the tail, were never claimed.
+  // Unfilled claims lie at or behind the old tail, where the moved tasks begin too. Places from `head` to the tail, if any, were never
+  // claimed.
   if (lane() == 0) store<Order::relaxed, Scope::device>(&control->head.value, is_after(tail, head) ? head : tail);
 }
 
 #if DWELL_CONTROL_WARP
-// Lists the windows that are not wholly fetched: those of the former crew, and those left over from before that nobody took. A window on
-// the list is taken before a fresh one, so there are never more than kMaxCrew.
+// Lists the partly fetched windows: those of the former crew, and untaken ones of the former list. The list is used before fresh windows,
+// so it never has more than kMaxCrew.
 DWELL_DEVICE_COLD void list_windows(const Lease& lease) {
   Control* const control = lease.control;
   const u32 turns = lease.former_crew + load<Order::relaxed, Scope::device>(&control->window_turns.value);
@@ -87,7 +85,7 @@ DWELL_DEVICE_COLD void deal_windows(const Lease& lease) {
 }
 #endif
 
-// Gives what lies at seats that are gone to the list of all workers.
+// Moves the free records of removed seats to the shared list.
 DWELL_DEVICE_COLD void collect_records(const Lease& lease) {
   for (u32 seat = lease.workers + lane(); seat < lease.former_workers; seat += kLanes) {
     const u32 records = lease.seats[seat].records;
@@ -116,8 +114,8 @@ DWELL_DEVICE_COLD void lay_out(const Lease& lease) {
 // Whether the worker `me` lays out the seats.
 DWELL_DEVICE bool is_for(const Lease& lease, u32 me) { return me == 0 && lease.lays_out != 0; }
 
-// Waits until the seats are laid out: a worker that took a seat earlier would go on with the former layout. No lease is started beside this
-// one before, so that the first worker has room. Called by one thread of every other worker of a lease that lays them out.
+// Waits until the seats are laid out: before, a worker would use the former layout. The host starts no lease beside this one until then, so
+// the first worker has room. Called by one thread of every other worker of a lease that lays them out.
 DWELL_DEVICE_COLD void await(const Lease& lease) {
   for (u32 round = 0; load<Order::acquire, Scope::device>(&lease.control->seated.value) != lease.number; ++round) relax(round);
 }

@@ -1,16 +1,15 @@
-// Seats: how the workers of one lease hand over to those of the next, each for itself.
+// Seats: how each worker of a lease hands over to its successor in the next lease.
 //
-// A worker works while it holds its seat, so that at most one works in its name (its in-flight record, its claim, its window), however
-// many leases are on the device. A successor that finds the seat held says so in the seat's word, and the holder hands the seat to it
-// directly. The holder's knowledge goes with the seat: Seat::window, Seat::quiet_since, Lease::claims.
+// A worker works only while it holds its seat. So a seat's in-flight record, claim and window have one user, however many leases are on the
+// device. A successor that finds the seat held registers in the seat's word, and the holder hands the seat over directly. The holder's
+// state goes with the seat: Seat::window, Seat::quiet_since, Lease::claims.
 //
-// The rule of leaving. The first member of the fetch crew whose time is up says that the lease is over. From then on a worker leaves when
-// its operator has returned and its successor waits, so that no seat is empty for longer than a hand-over. After Lease::stretch_ticks it
-// leaves without: the device may have no room for two generations, and each worker that leaves makes room for one of the next. A worker
-// that a long task keeps stays, and while no successor comes the others stay with it: a long task stops nobody. A lease that ends at once
-// (CrewLine::end) is left as soon as operators have returned. A successor whose own lease is over gives up where a long task holds the
-// seat; a holder that would have left for its sake then stays, for a free seat may hold the claim of a task. Modelled in
-// tests/model/roll.pml.
+// The rule of leaving. The first member of the fetch crew whose time is up declares the lease over. From then on a worker leaves when its
+// operator has returned and its successor waits, so a seat is empty only during a hand-over. After Lease::stretch_ticks a worker leaves
+// without a successor: the device may lack room for two generations, and each worker that leaves makes room for one. A worker in a long
+// task stays, and without successors the others stay with it, so a long task stops no other. Workers leave a lease that ends at once
+// (CrewLine::end) as soon as their operators have returned. A successor whose own lease is over gives up if a long task holds the seat. A
+// holder that was about to leave for it then stays, since a free seat may hold the claim of a task. Modelled in tests/model/roll.pml.
 //   word: the lease that waits for the seat, or 0 (32) | the lease that holds it, or 0 (32)
 #pragma once
 
@@ -22,16 +21,16 @@ DWELL_DEVICE u32 holder(u64 word) { return static_cast<u32>(word); }
 DWELL_DEVICE u32 waiter(u64 word) { return static_cast<u32>(word >> 32U); }
 DWELL_DEVICE u64 word_of(u32 holder, u32 waiter) { return static_cast<u64>(holder) | static_cast<u64>(waiter) << 32U; }
 
-// Where the lease that waits for a seat stands.
+// The half of a seat's word with the waiting lease.
 DWELL_DEVICE const u32* waiter_word(const Lease& lease, u32 me) { return reinterpret_cast<const u32*>(&lease.seats[me].word) + 1; }
 
 inline constexpr u32 kLong = 4;     // ticks after which a task counts as long
-inline constexpr u32 kGiveUp = 16;  // ticks that a worker of a lease that is over waits for its seat at least
+inline constexpr u32 kGiveUp = 16;  // ticks that a worker waits at least for its seat after its lease is over
 
 DWELL_DEVICE u32 crew_word(const u32* word) { return load<Order::relaxed, Scope::device>(word); }
 
-// Waits for the seat of worker `me`. False when the lease was over before the seat was free. Called by one thread. Acquires what the last
-// holder did.
+// Waits for the seat of worker `me`. False when the lease was over before the seat was free. Acquires the last holder's effects. Called by
+// one thread.
 DWELL_DEVICE bool take(const Lease& lease, u32 me) {
   const Control& control = *lease.control;
   u64* const at = &lease.seats[me].word;
@@ -39,7 +38,7 @@ DWELL_DEVICE bool take(const Lease& lease, u32 me) {
   const u32 came = now_ticks();
   bool over = false;
   for (u32 round = 0;; ++round) {
-    // Pairs with leave(): as holder this thread has synchronised with the one before.
+    // Acquire: pairs with leave() of the holder before.
     const u64 word = load<Order::acquire, Scope::device>(at);
     if (holder(word) == mine) return true;
     const bool first = waiter(word) == 0 || waiter(word) == mine;
@@ -53,16 +52,16 @@ DWELL_DEVICE bool take(const Lease& lease, u32 me) {
     }
     if (waiter(word) == 0) compare_exchange<Order::relaxed>(at, word, word_of(holder(word), mine));
     pause_briefly(round);
-    // Not at once: a holder that no task keeps answers within microseconds.
+    // Not at once: a holder without a task hands over within microseconds.
     over = round % 8 == 7 && !is_after(mine, crew_word(&control.crew.over)) && now_ticks() - came > kGiveUp;
   }
 }
 
-// Gives the seat to the worker that waits for it, or frees it. False, with the seat kept, when nobody waits any more and it must not be
-// free (`may_free`). Called by one thread, behind its last store of what goes with the seat.
+// Hands the seat to the waiting worker, or frees it. False, with the seat kept, when no worker waits any more and the seat must not be free
+// (`may_free`). Called by one thread, after its last store of the state that goes with the seat.
 DWELL_DEVICE bool leave(const Lease& lease, u32 me, bool may_free) {
   u64* const at = &lease.seats[me].word;
-  // Nearly always the next lease waits, so that the word need not be read first.
+  // Guess the word instead of reading it: nearly always the next lease waits.
   u64 word = word_of(lease.number, lease.number + 1);
   while (waiter(word) != 0 || may_free) {
     const u64 seen = compare_exchange<Order::acq_rel>(at, word, word_of(waiter(word), 0));
@@ -72,32 +71,32 @@ DWELL_DEVICE bool leave(const Lease& lease, u32 me, bool may_free) {
   return false;
 }
 
-// Counts the calling worker out of the lease; the last one tells the host. Called by one thread of each worker, whether it had its seat or
-// not, behind leave().
+// Counts the calling worker out of the lease; the last one reports it to the host. Called by one thread of each worker, with or without a
+// seat, after leave().
 DWELL_DEVICE void count_out(const Lease& lease) {
   u32* const out = &lease.control->exits[lease.slot];
   // Pairs with itself in the last one.
   if (fetch_add<Order::acq_rel>(out, 1U) + 1 != lease.workers) return;
-  store<Order::relaxed, Scope::device>(out, 0U);  // for the next lease with this slot, which the host starts when it knows of this end
+  store<Order::relaxed, Scope::device>(out, 0U);  // for the next lease with this slot, which the host starts after it sees this end
   store<Order::release, Scope::system>(&lease.report->left[lease.slot], lease.number);
 }
 
-// Says that this lease works. Called by one thread of each worker that has its seat; one of them tells the host. Of two leases that race,
-// the earlier may speak last: the host then takes the later one for one that waits until it has left.
+// Reports that this lease works; one of its workers tells the host. Of two racing leases the earlier may store last: then the host counts
+// the later one as waiting until that has left. Called by one thread of each worker that has its seat.
 DWELL_DEVICE void begin(const Lease& lease) {
   if (raise(&lease.control->crew.begun, lease.number)) store<Order::relaxed, Scope::system>(&lease.report->begun, lease.number);
 }
 
-// Ends the lease: its workers leave as soon as their successors have come, or at once. Called by one thread.
+// Ends the lease: its workers leave as soon as their successors wait, or at once. Called by one thread.
 DWELL_DEVICE void call_over(const Lease& lease, u32 number, bool at_once) {
   raise(&lease.control->crew.over, number);
   if (at_once) raise(&lease.control->crew.end, number);
 }
 
-// Whether this lease is over, `over` being CrewLine::over as seen.
+// Returns whether this lease is over. `over`: the caller's view of CrewLine::over.
 DWELL_DEVICE bool is_over(const Lease& lease, u32 over) { return !is_after(lease.number, over); }
 
-// Whether somebody of a later lease is ready to take the seat.
+// Returns whether a worker of a later lease waits for the seat.
 DWELL_DEVICE bool has_successor(const Lease& lease, u32 me) {
 #if DWELL_CONTROL_WARP
   return load<Order::relaxed, Scope::device>(waiter_word(lease, me)) != 0;
@@ -110,30 +109,30 @@ DWELL_DEVICE bool has_successor(const Lease& lease, u32 me) {
 
 // A worker's way out of a lease that is over.
 struct WayOut {
-  u32 since;     // when it saw that the lease is over, in ticks
+  u32 since;     // when the worker saw that the lease is over, in ticks
   u32 seen;      // 1: that it is over
   u32 overdue;   // 1: counted in CrewLine::overdue
-  u32 may_free;  // 1: it may leave whether its successor waits or not
+  u32 may_free;  // 1: it may leave without a successor
 };
 
-// Whether a long task keeps a worker on the device.
+// Returns whether a worker of the lease is in a long task.
 DWELL_DEVICE_COLD bool is_overdue(const Lease& lease, [[maybe_unused]] u32 now) {
 #if DWELL_CONTROL_WARP
   return crew_word(&lease.control->crew.overdue) != 0;
 #else
-  // A CPU worker is inside the operator itself, so others look.
+  // A CPU worker itself runs the operator, so others check.
   for (u32 seat = 0; seat < lease.workers; ++seat) {
     u32* const at = &lease.seats[seat].running_since;
     const u32 since = crew_word(at);
-    // A look at the clock would take longer than many a task, so who asks says since when it runs: a later store of the worker stays.
+    // Reading the clock would take longer than many tasks, so this check stamps the begin instead. A later store of the worker prevails.
     if (since == kRuns) compare_exchange<Order::relaxed>(at, kRuns, now | 1U);
-    if (since > kRuns && is_after(now, since + kLong)) return true;  // one that has just begun may say the next tick
+    if (since > kRuns && is_after(now, since + kLong)) return true;  // a task that has just begun may be stamped with the next tick
   }
   return false;
 #endif
 }
 
-// Whether a worker whose operator has returned may leave a lease that is over. Called by one thread.
+// Returns whether a worker whose operator has returned may leave a lease that is over. Called by one thread.
 DWELL_DEVICE_COLD bool may_leave(const Lease& lease, u32 me, WayOut* way) {
   const CrewLine& crew = lease.control->crew;
   const u32 now = now_ticks();
@@ -149,7 +148,7 @@ DWELL_DEVICE_COLD bool may_leave(const Lease& lease, u32 me, WayOut* way) {
   return succeeded || way->may_free != 0;
 }
 
-// Notes that a task keeps the worker in a lease that is over. Called by one thread, now and then while the task runs.
+// Notes that a task keeps the worker in a lease that is over. Called by one thread, at times while the task runs.
 DWELL_DEVICE_COLD void note_overdue(const Lease& lease, WayOut* way) {
   const u32 now = now_ticks();
   if (way->seen == 0) *way = WayOut{now, 1, 0, 0};
