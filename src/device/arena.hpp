@@ -189,7 +189,7 @@ struct alignas(16) Wide {
 struct alignas(128) NodeDeque {
   static constexpr u32 kMost = 256;
 
-  u64 oldest;                         // entries stolen at this end
+  u64 oldest;                         // entries taken at this end
   alignas(128) u64 newest;            // one past the last
   alignas(128) u32 node[kMost];       // the record's cell | kPoisoned for one that is cancelled
   u64 stamp[kMost / kStampedPlaces];  // when one entry in kStampedPlaces was pushed, in ns; 0: not noted

@@ -1,12 +1,12 @@
-// Tasks that wait, and those that several workers share: all their slots, in device memory.
+// Held tasks: all slots of tasks that wait, or that several workers share, in device memory.
 #pragma once
 
 #include "device/arena.hpp"
 
 namespace dwell::device {
 
-// Stores all slots of a task where those who run it later find them: under its ring position, laps included, so that a reader needs no
-// fence. Called by all lanes.
+// Stores all slots of a task under its ring position, for its later runners. Laps are stored too, so a reader needs no fence. Called by all
+// lanes.
 DWELL_DEVICE void hold(const Lease& lease, const TaskQuads& task, u32 position, u32 slots) {
   for (u32 i = 0; i < TaskQuads::kEach; ++i) {
     const u32 index = i * kLanes + lane();
@@ -17,7 +17,7 @@ DWELL_DEVICE void hold(const Lease& lease, const TaskQuads& task, u32 position, 
   }
 }
 
-// Loads slots [first, slots) of a held task. Called by all lanes; waits for stores that are on their way.
+// Loads slots [first, slots) of a held task. Waits for pending stores. Called by all lanes.
 DWELL_DEVICE void load_held(const Lease& lease, TaskQuads* task, u32 position, u32 first, u32 slots) {
   for (u32 i = 0; i < TaskQuads::kEach; ++i) {
     const u32 index = i * kLanes + lane();
@@ -28,8 +28,8 @@ DWELL_DEVICE void load_held(const Lease& lease, TaskQuads* task, u32 position, u
   }
 }
 
-// Loads the first slot of a held task, and others that one load of the lanes brings along, which may belong to no task or another: the laps
-// tell. Called by all lanes; waits for stores of the first slot that are on their way.
+// Loads the first slot of a held task, and the next ones that fit into one load of the lanes. Those may belong to another task, or none:
+// check their laps. Waits for pending stores of the first slot. Called by all lanes.
 DWELL_DEVICE void load_first_held(const Lease& lease, TaskQuads* task, u32 position) {
 #if DWELL_PARALLEL_GROUP
   const u32 at = position + lane() / 4;

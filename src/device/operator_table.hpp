@@ -5,13 +5,12 @@
 
 #include "device/arena.hpp"
 
-// DWELL_INLINE_OPERATORS: the loop of an image that inlines its operators (src/jit defines it). Everywhere else they are called through a
-// table.
+// DWELL_INLINE_OPERATORS: the image's loop inlines its operators (src/jit defines it). Else they are called through a table.
 #if defined(DWELL_INLINE_OPERATORS)
 // Calls the operator behind an opcode. Generated and linked by src/jit.
 extern "C" __device__ void dwell_dispatch(dwell::u32 context, dwell::u32 opcode, dwell::u32 arguments);
 #elif DWELL_LINKED_OPERATORS
-// Entry i is opcode i. Generated and linked by src/jit, because a function's address means something only in the image that holds it.
+// Entry i is opcode i. Generated and linked by src/jit, because a function's address is valid only in its own image.
 extern "C" __constant__ dwell::device::Entry dwell_operators[];
 #endif
 #if DWELL_LINKED_OPERATORS
@@ -21,13 +20,13 @@ extern "C" __device__ const dwell::u32 dwell_uses[];
 
 namespace dwell::device {
 
-// What an opcode leads to, looked up before it is called.
+// The target of an opcode, looked up before the call.
 #if defined(DWELL_INLINE_OPERATORS)
 using Callee = u32;
 DWELL_DEVICE Callee callee_of(const Lease&, u32 opcode) { return opcode; }
 #elif DWELL_LINKED_OPERATORS
-// In halves, which the compiler need not keep side by side: it loads a whole address into one pair of registers and moves it to another,
-// where it waits for the load before the barrier in whose shadow the load is meant to be (9 ns a step of a chain on an H200).
+// Two halves, which need no register pair. The compiler loads a whole address into one pair and moves it to another, and so waits for the
+// load before the barrier that should hide it (9 ns a step of a chain on an H200).
 struct Callee {
   u32 low, high;
 };

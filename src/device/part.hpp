@@ -1,4 +1,4 @@
-// The parts of the loop, as bits: what it does beside running tasks of the ring that need nothing but to be run.
+// The optional parts of the loop, as bits. Without them it only runs simple tasks of the ring.
 #pragma once
 
 #include <dwell/device/platform.hpp>
@@ -22,7 +22,8 @@ inline constexpr u32 flight = 1U << 11U;   // the flight recorder
 inline constexpr u32 repeats = 1U << 12U;  // tasks that run several times
 
 inline constexpr u32 all = ~0U;
-// What every image has: a program needs most of it, and it costs few bytes. A first cancel must not wait for the task that is in the way.
+// Parts of every image: most programs need them, and they cost few bytes. Cancels too: the tasks in the way of a first cancel would also
+// delay a new image.
 inline constexpr u32 base = wide | counts | flight | cancels;
 }  // namespace part
 

@@ -1,5 +1,5 @@
-// Which parts this loop has. A program carries those that it uses: DWELL_PARTS is the set of them that an image's loop is compiled with,
-// all where nothing is said, as on a CPU.
+// The parts of this loop. A program carries those that it uses: DWELL_PARTS is the set with which an image's loop is compiled. The default
+// is all, as on a CPU.
 #pragma once
 
 #include "device/arena.hpp"
@@ -13,12 +13,12 @@ namespace dwell::device {
 
 DWELL_HOST_DEVICE bool has(u32 parts) { return ((DWELL_PARTS)&parts) == parts; }
 
-// Whether several workers may share a task, or nodes of graphs come as such.
+// Returns whether tasks may have shares: of several workers, or nodes queued as shares.
 DWELL_HOST_DEVICE bool has_shares() {
   return has(part::wide) || has(part::graphs) || has(part::gangs) || has(part::spawn) || has(part::cancels);
 }
 
-// What a lease asks for, of the parts that are there.
+// What a lease requests, among the parts of this loop.
 DWELL_DEVICE bool sorts(const Lease& lease) { return has(part::levels) && lease.levels != 0; }
 DWELL_DEVICE bool counts(const Lease& lease) { return has(part::counts) && lease.counts != 0; }
 DWELL_DEVICE u32 timed_by(const Lease& lease) { return has(part::times) ? lease.timed : 0; }

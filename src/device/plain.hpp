@@ -1,5 +1,5 @@
-// The plain path of a CUDA worker: a task of one slot and one group that nobody waits for is run and completed in a straight line. What
-// its operator leaves to be done (a failure, scratch memory, tasks that it has made) is done by run (worker.hpp), as all else.
+// The plain path of a CUDA worker: runs and completes, in a straight line, a task of one slot and one group without waiters. After a
+// failure, scratch memory or spawned tasks, run (worker.hpp) does the rest, as for all other tasks.
 #pragma once
 
 #include "device/worker.hpp"
@@ -8,14 +8,14 @@
 
 namespace dwell::device::plain {
 
-// The words of a frame that the path looks at.
+// The words of a frame that the path reads.
 struct Head {
   u32 word0;
   u32 word1;
   u32 position;
 };
 
-// In one load; `worker` is the address of the worker in shared memory.
+// Reads them in one load. `worker`: the worker's address in shared memory.
 DWELL_DEVICE Head head_at(u32 worker, FramePlace place) {
   Head head;
   [[maybe_unused]] u32 argument;
@@ -31,7 +31,7 @@ DWELL_DEVICE_COLD void await_note(const Worker* worker) {
   while (*const_cast<const volatile u32*>(&worker->noting) != 0) {}
 }
 
-// Runs the task at `place`, whose header has this word 0. False when there is more to do: then its operator has returned in all threads.
+// Runs the task at `place`, whose header has this word 0. False when more is to be done: then its operator has returned in all threads.
 // Called by all threads of the group.
 DWELL_DEVICE bool run(const Lease& lease, const chain::Steps& steps, FramePlace place, u32 word0) {
   const u32 opcode = word0 & Header::kOpcodeMask;

@@ -1,6 +1,6 @@
-// Tasks of the host that run several times, one run behind the other (repeat(n)). The header's `groups` counts the runs that are left, the
-// one in hand included. A run follows the other inside of run_operator until the worker has something else to look at. Then, and every so
-// many runs, the task comes here: it may change its worker, and ends early when it has failed or the host has cancelled it.
+// Tasks of the host that run several times in sequence (repeat(n)). The header's `groups` counts the remaining runs, the current one
+// included. Runs follow each other inside run_operator until the worker must check something else. Then, and every kLookEach runs, proceed
+// is called: the task may move to another worker, and ends early if it has failed or the host has cancelled it.
 #pragma once
 
 #include "device/graph.hpp"
@@ -31,17 +31,17 @@ struct RepeatedTasks : SourceVerbs {
   static DWELL_DEVICE Follows proceed(const Behind& at) { return run_again(at.lease, at.worker, at.to, at.whole); }
 
  private:
-  // A look at memory that others write, each so many runs.
+  // Runs between two loads of memory that others write.
   static constexpr u32 kLookEach = 32;
 
 #if !DWELL_CONTROL_WARP
-  // Returns whether cancels of the host wait to be seen to.
+  // Returns whether cancels of the host wait to be processed.
   static bool cancels_wait(const Lease& lease) {
     return load<Order::relaxed, Scope::system>(&lease.report->cancels) != load<Order::relaxed, Scope::device>(&lease.control->crew.cancels);
   }
 #endif
 
-  // What the lease says is asked for here alone: out of line, its members are loads of memory.
+  // Reads the lease here alone: out of line, its members are loads of memory.
   static DWELL_DEVICE bool is_cancelled(const Lease& lease, u32 position) {
     const u32 noted = load<Order::relaxed, Scope::device>(&lease.wide[index_of(position, lease.ring_shift)].cancelled);
     return noted == lap_of(position, lease.ring_shift);
@@ -54,7 +54,7 @@ struct RepeatedTasks : SourceVerbs {
     if (!whole) restore(lease, frame);
 #if !DWELL_CONTROL_WARP
     graph::look_at_clock(lease, worker);
-    // Who sees to cancels may be this worker alone: it does between two tasks.
+    // This may be the only worker that can process cancels, which it does between two tasks.
     if (cancels_wait(lease)) context.yield = 1;
 #endif
     u32 follows = kFrame;
@@ -69,7 +69,7 @@ struct RepeatedTasks : SourceVerbs {
       if (follows == kNothing) {
         in_flight::clear(worker);
         context.yield = 0;
-        fence<Scope::device>();  // what this run has done, for the next one
+        fence<Scope::device>();  // release this run's effects to the next
       }
       if (follows == kFrame) in_flight::note_run(worker, position, frame->word[0] & Header::kOpcodeMask, left);
       if (follows != kLaunch) reset(&context);
@@ -84,8 +84,7 @@ struct RepeatedTasks : SourceVerbs {
     return static_cast<Follows>(follows);
   }
 
-  // Loads the slots of the task in `frame`, of which only the first three words are there, but for these. The ring has them until the task
-  // is complete.
+  // Reloads the task in `frame`, which has only its first three words, from the ring, which has the slots until the task is complete.
   static DWELL_DEVICE_COLD void restore(const Lease& lease, Frame* frame) {
     const u32 quads = frame->header().slots * 4;
     for (u32 i = lane(); i < quads; i += kLanes) {

@@ -1,4 +1,4 @@
-// The table of sources. Whoever must know what is done for tasks of some source asks here; nobody else tells one source from another.
+// The table of sources. It dispatches by source; other code does not distinguish sources.
 #pragma once
 
 #include "device/graph.hpp"
@@ -11,7 +11,7 @@
 
 namespace dwell::device {
 
-// Tasks of the host without a file of their own: gates only wait, and slots to pass over end where they are fetched.
+// Tasks of the host without a file of their own. Gates only wait; slots to pass over end when they are fetched.
 struct RingTasks : SourceVerbs {
   static constexpr u32 kSources = 1U << source::ring | 1U << source::gate | 1U << source::pass;
 };
@@ -78,7 +78,7 @@ DWELL_DEVICE bool calls(const Header& header) { return All::calls(header); }
 DWELL_DEVICE void take_up(const Lease& lease, Worker* worker, const Header& header, u32 word2) {
   All::take_up(lease, worker, header, word2);
 }
-// A bit of word 1 of tasks whose operator may be called again, which other tasks that call one do not have; 0 where there are none.
+// A bit of word 1 that only tasks of sources in kAgain have, among tasks with an operator; 0 where there are none.
 inline constexpr u32 kAgainMark = All::kAgain != 0 ? 4U << Header::kSourceShift : 0U;
 static_assert((All::kAgain & 0xF0FU) == 0, "these sources have the bit");
 // Returns whether a task with this word 1 is of a source in kAgain.
@@ -99,7 +99,7 @@ DWELL_DEVICE void load_rest(const Lease& lease, TaskQuads* task, const Header& h
     load_held(lease, task, word2, 1, header.slots);
 }
 
-// The counters of those who share the groups of a task.
+// Returns the counters for the shared groups of a task.
 DWELL_DEVICE Wide* counters(const Lease& lease, const Header& header, u32 word2) {
   Slot* const at = record(lease, header, word2);
   return at != nullptr ? &graph::shares(at, header.slots)->groups : lease.wide + index_of(word2, lease.ring_shift);
@@ -107,7 +107,7 @@ DWELL_DEVICE Wide* counters(const Lease& lease, const Header& header, u32 word2)
 
 }  // namespace sources
 
-// Puts a task of those that wait by priority into `frame`, for a token. Called by the lanes of warp 0.
+// Exchanges a token for a task of the levels, and puts that into `frame`. Called by the lanes of warp 0.
 DWELL_DEVICE_COLD Follows exchange_for_task(const Lease& lease, Worker* worker, Frame* frame) {
   TaskQuads task{};
   levels::take(lease, &task);
@@ -122,7 +122,7 @@ DWELL_DEVICE_COLD Follows exchange_for_task(const Lease& lease, Worker* worker, 
     for (u32 j = 0; j < 3; ++j) frame->word[index * 3 + j] = task.quad[i].word[j];
   }
   if (lane() == 0) {
-    // What was written before the task was submitted or made ready is seen by it. Pairs with complete() and the host's release.
+    // Acquire: the task sees what was written before it was submitted or made ready. Pairs with complete() and the host's release.
     if ((header.flags & flag::system) != 0)
       fence<Scope::system>();
     else

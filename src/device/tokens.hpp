@@ -12,7 +12,7 @@ struct Tokens : SourceVerbs {
 
   static DWELL_DEVICE bool calls(const Header&) { return false; }
   static DWELL_DEVICE bool goes_on(const Header&) { return true; }
-  // Behind the table (sources.hpp): the task that comes for a token may be of any source.
+  // Defined after the table (sources.hpp): the task for a token may be of any source.
   static DWELL_DEVICE Follows proceed(const Behind& at);
 };
 
