@@ -1,8 +1,8 @@
-// Records of tasks that operators make: who has those that are free, and lists of records that all workers share.
+// Records of spawned tasks: where free ones are kept, and the lists that all workers share.
 //
-// A worker has free records at hand, and leaves them at its seat. One that has many gives a batch to the list of all, and one that has none
-// takes a batch there, or records that were never used. A list changes hands bundle by bundle: one record that leads to others. A list
-// that all workers took from one by one would be as slow as one worker, since each change of it takes as long as a way to L2 and back.
+// A worker caches free records, and leaves them at its seat. With too many it puts a batch on the shared list; with none it takes a batch
+// there, or never used records. Lists are changed by bundles: one record that leads to others. Single records would make a list as slow as
+// one worker, since each change takes a round trip to L2.
 #pragma once
 
 #include "device/worker_memory.hpp"
@@ -17,19 +17,19 @@ DWELL_DEVICE void set(u32* to, u32 value) { store<Order::relaxed, Scope::device>
 
 // ---- Lists of bundles, of all workers. Called by one thread ----------------------------------------------------------------------
 
-// Puts bundles on top of a list, `topmost` and those that lie below it up to `last`.
+// Pushes bundles onto a list: `topmost` and those linked below it, up to `last`.
 DWELL_DEVICE_COLD void put(const Lease& lease, u64* list, u32 topmost, u32 last) {
   u64 now = load<Order::relaxed, Scope::device>(list);
   for (;;) {
     set(&at(lease, last)->joins, static_cast<u32>(now >> 32U));
-    // Release: the links, the tasks and all that their makers have done. Pairs with take.
+    // Release: the links, the tasks and their makers' effects. Pairs with take.
     const u64 seen = compare_exchange<Order::acq_rel>(list, now, static_cast<u64>(topmost) << 32U | (static_cast<u32>(now) + 1U));
     if (seen == now) return;
     now = seen;
   }
 }
 
-// Takes the topmost bundle; 0 for none. The count of changes tells two visits of one record apart.
+// Pops the topmost bundle; 0 for none. The count of changes prevents ABA when a record returns to the top.
 DWELL_DEVICE_COLD u32 take(const Lease& lease, u64* list) {
   u64 now = load<Order::acquire, Scope::device>(list);
   while ((now >> 32U) != 0) {
@@ -44,7 +44,7 @@ DWELL_DEVICE_COLD u32 take(const Lease& lease, u64* list) {
 
 // ---- Records. Called by one thread -----------------------------------------------------------------------------------------------
 
-// Gets free records: such as were used before, so that few more are ever touched than were in use at once.
+// Refills the worker's free records. Prefers used ones, so few more are ever touched than were in use at once.
 DWELL_DEVICE_COLD void refill(const Lease& lease, Worker* worker) {
   SpawnWork& work = worker->spawn;
   SpawnedLists& lists = lease.control->lists;
@@ -61,7 +61,7 @@ DWELL_DEVICE_COLD void refill(const Lease& lease, Worker* worker) {
   }
 }
 
-// Makes a bundle of the newest `count` free records of a worker, and returns it.
+// Returns a bundle of the newest `count` free records of a worker.
 DWELL_DEVICE_COLD u32 bundle_free(const Lease& lease, SpawnWork& work, u32 count) {
   u32 first = 0;
   for (; count != 0; --count) {
@@ -72,7 +72,7 @@ DWELL_DEVICE_COLD u32 bundle_free(const Lease& lease, SpawnWork& work, u32 count
   return first;
 }
 
-// What stands first in a record: on CUDA one access, as each is a way to L2.
+// The first words of a record after the task: one access on CUDA, since each is a trip to L2.
 struct Head {
   u32 parent;
   u32 pending;
@@ -98,7 +98,7 @@ DWELL_DEVICE void store_head(Spawned* record, Head head) {
 #endif
 }
 
-// A record of a task with this parent; 0 when there is none.
+// Returns a record for a task with this parent; 0 when none is free.
 DWELL_DEVICE u32 allocate(const Lease& lease, Worker* worker, u32 parent) {
   SpawnWork& work = worker->spawn;
   if (work.free_count == 0) refill(lease, worker);
@@ -119,8 +119,8 @@ DWELL_DEVICE void release(const Lease& lease, SpawnWork& work, u32 number) {
   work.free[work.free_count++] = number;
 }
 
-// Leaves free records at the seat, for whoever takes it next, or for this worker if it stays. Called by one thread of a worker that runs no
-// task and has its seat.
+// Leaves the free records at the seat, for its next holder, or for this worker if it stays. Called by one thread of a worker that holds its
+// seat and runs no task.
 DWELL_DEVICE_COLD void give_up(const Lease& lease, Worker* worker) {
   if (worker->spawn.free_count == 0) return;
   u32* const left = &lease.seats[worker->me].records;

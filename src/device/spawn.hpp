@@ -1,35 +1,34 @@
-// Tasks that operators make: from the call in an operator to the end of the last descendant.
+// Spawned tasks: from the call in an operator to the end of the last descendant.
 //
-// A worker keeps the tasks that its operators make, and takes up the newest one when a task has ended: depth first, which bounds how many
-// there are. The oldest ones, from which most descends, go to the ready queue when workers wait there (Control::idle). A worker that has
-// too many stashes the oldest half, and spills the stash, once the operator has returned, into the overflow, a stack of all workers.
-// So no child leaves the worker, or runs, before its maker has returned. Whoever puts tasks into the overflow takes from it before it goes
-// to other work, or sends some through the ready queue (pass_on, flush), whose taker does: so no task is forgotten.
+// A worker keeps the tasks that its operators make, and runs the newest when a task has ended. This depth-first order bounds their number.
+// The oldest, which have the most descendants, go to the ready queue when workers wait there (Control::idle). A worker with too many
+// stashes the oldest half. Once the operator has returned, it spills the stash into the overflow, a stack of all workers. So no child
+// leaves the worker, or runs, before its maker has returned. A worker that has put tasks into the overflow takes from it before other work,
+// or sends some through the ready queue (pass_on, flush), whose taker does the same. So no task is lost.
 //
-// Tasks change hands in bundles: one task, which leads to others that the taker then keeps. What a worker keeps at the end of its lease is
-// one entry of the ready queue, and the next worker goes on where it was (records.hpp says why not one by one).
+// Tasks are handed over in bundles: one task that leads to others, which the taker then keeps (records.hpp says why). At the end of a lease
+// all tasks of a worker become one entry of the ready queue, and its taker resumes there.
 //
-// A task is complete when its operator has returned and its children are complete: Spawned::pending is 0. The worker that makes it so
-// runs the continuation, or completes it: its parent in turn, a node of a graph, or the task of the ring. A record whose descendants have
-// all stayed with one worker (Spawned::shared is 0) is changed without atomics. A task that has made one child, and has nothing else left,
-// ends at once: the child takes its place with its parent. So a chain of any length takes two records.
+// A task is complete when its operator has returned and its children are complete: Spawned::pending is 0. The worker that brings it to 0
+// runs the continuation, or completes the task, and so perhaps its parent, a node of a graph, or the task of the ring. A record whose
+// descendants have all stayed with one worker (Spawned::shared is 0) is changed without atomics. A task with one child and nothing else
+// left ends at once: its parent adopts the child. So a chain of any length takes two records.
 //
-// Spawned::arrivals counts what a task waits for before it starts: children of the same parent that it follows (Group::spawn_after), or
-// arrivals (Group::join). Whoever takes off the last keeps the task. A join that waits counts nowhere: only what descends from its maker
-// may arrive, and holds the maker open meanwhile; the last arrival counts the join as a child. So when no child is left, no arrival can
-// come, and a join that still waits fails its maker (end_joins). Its record stays with the maker until then, so that no other one stands
-// in the list in its place.
+// Spawned::arrivals counts what a task waits for before it starts: siblings that it follows (Group::spawn_after), or arrivals
+// (Group::join). The worker that brings it to 0 keeps the task. A waiting join is not in its maker's `pending`. Only descendants of the
+// maker may arrive, and they hold it open; the last arrival counts the join as a child. So when no child is left, no arrival can follow,
+// and a join that still waits fails its maker (end_joins). Its record stays with the maker until then, so the list never holds a reused
+// record.
 //
-// Launches of graphs (Group::launch) are tasks too. Whoever takes one up begins the launch, or leaves it in line for its exec
-// (launch_line.hpp). Before it begins, it parts with all other tasks (part), since nodes make tasks of their own; who ends the launch,
-// which may be anybody, completes the task.
+// Launches of graphs (Group::launch) are tasks too. The worker that takes one begins the launch, or leaves it in line for its exec
+// (launch_line.hpp). Before the begin it gives away all other tasks (part), since nodes make tasks of their own. The worker that ends the
+// launch, which may be any, completes the task.
 //
-// Invariants: a worker that completes a root keeps no task, since what it keeps descends from that root. No worker is in a graph while it
-// runs spawned tasks. So many places of the ready queue as credit does not bound: a worker adds tasks there only while it holds less than
-// waiting workers want, and one when it leaves, for the one that brought it there. Control::idle is only advice: what runs, and how often,
-// does not rest on it.
+// Invariants: a worker that completes a root keeps no task, since all that it keeps descends from that root. No worker is in a graph while
+// it runs spawned tasks. Credit does not bound these tasks' places in the ready queue. So a worker adds tasks there only for waiting
+// workers, and one when it leaves, for the entry that it took. Control::idle is a hint: correctness does not depend on it.
 //
-// Effects. They are released where a task is shared out or `pending` is taken down, and acquired by the taker and by the last one there.
+// Effects. A worker releases them when it shares a task out or decrements `pending`. The taker, and the last to decrement, acquire them.
 #pragma once
 
 #include "device/graph.hpp"
@@ -44,15 +43,14 @@ inline constexpr u32 kStashed = SpawnWork::kMost / 2;  // tasks that are stashed
 
 // ---- Tasks that may run ----------------------------------------------------------------------------------------------------------
 
-// Says that other workers may complete the task. Called by one thread.
+// Marks the task's ancestors as shared: other workers may complete the task. Called by one thread.
 DWELL_DEVICE void share(const Lease& lease, u32 number) {
   for (u32 above = get(&at(lease, number)->parent); above != 0 && get(&at(lease, above)->shared) == 0;
        above = get(&at(lease, above)->parent))
     set(&at(lease, above)->shared, 1);
 }
 
-// Makes a bundle of the `count` oldest tasks, and returns it: the newest of them, which leads to the others from the oldest on. Called by
-// one thread.
+// Bundles the `count` oldest tasks. Returns the newest of them, which leads to the others from the oldest on. Called by one thread.
 DWELL_DEVICE u32 bundle(const Lease& lease, SpawnWork& work, u32 count) {
   const u32 first = work.ready[(work.oldest + count - 1) % SpawnWork::kMost];
   u32 last = first;
@@ -69,7 +67,7 @@ DWELL_DEVICE u32 bundle(const Lease& lease, SpawnWork& work, u32 count) {
   return first;
 }
 
-// Keeps what a bundle leads to, for a worker that keeps no task and runs its first. Called by one thread.
+// Keeps the tasks behind the first of a bundle, for a worker that keeps no task and runs the first. Called by one thread.
 DWELL_DEVICE_COLD void unpack(const Lease& lease, SpawnWork& work, u32 first) {
   for (u32 number = get(&at(lease, first)->next); number != 0; number = get(&at(lease, number)->next))
     work.ready[(work.oldest + work.count++) % SpawnWork::kMost] = number;
@@ -96,7 +94,7 @@ DWELL_DEVICE void keep(const Lease& lease, SpawnWork& work, u32 number) {
   work.ready[(work.oldest + work.count++) % SpawnWork::kMost] = number;
 }
 
-// Adds the `count` oldest tasks to the ready queue, with what they lead to. Called by all lanes.
+// Adds the `count` oldest tasks to the ready queue, with their bundles. Called by all lanes.
 DWELL_DEVICE_COLD void add_ready(const Lease& lease, SpawnWork& work, u32 count) {
   if (lane() == 0) {
     for (u32 i = 0; i < count; ++i) share(lease, work.ready[(work.oldest + i) % SpawnWork::kMost]);
@@ -122,14 +120,15 @@ DWELL_DEVICE_COLD void add_ready(const Lease& lease, SpawnWork& work, u32 count)
   sync_lanes();
 }
 
-// The ready queue's advice (Control::idle). Called by one thread.
+// Updates the hint Control::idle. Called by one thread.
 DWELL_DEVICE void note_queued(const Lease& lease, u32 count) { add<Order::relaxed>(&lease.control->idle.value, 0U - count); }
 DWELL_DEVICE void note_taken(const Lease& lease) { add<Order::relaxed>(&lease.control->idle.value, 1U); }
 
-// How many of `count` tasks to add to the ready queue: no more than workers wait for there. They count as queued. Called by one thread.
+// Returns how many of `count` tasks to add to the ready queue: at most as many as workers wait there. Counts them as queued. Called by one
+// thread.
 DWELL_DEVICE u32 wanted(const Lease& lease, u32 count) {
 #if DWELL_CONTROL_WARP
-  const u32 spare = lease.crew;  // members look for tasks at times, and are never counted as idle
+  const u32 spare = lease.crew;  // members poll the queue at times, and are never counted as idle
 #else
   const u32 spare = lease.workers - 1;  // nor is any worker here
 #endif
@@ -157,7 +156,7 @@ DWELL_DEVICE void offer(const Lease& lease, SpawnWork& work) {
   if (count != 0) add_ready(lease, work, count);
 }
 
-// Lets others go on with a bundle, of which `first` is not 0 in lane 0 if there is one. Called by all lanes of a worker that keeps no task.
+// Adds a bundle to the ready queue, if `first` is not 0 in lane 0. Called by all lanes of a worker that keeps no task.
 DWELL_DEVICE void hand_on(const Lease& lease, SpawnWork& work, u32 first) {
   if (lane() == 0 && first != 0) {
     note_queued(lease, 1);
@@ -168,7 +167,7 @@ DWELL_DEVICE void hand_on(const Lease& lease, SpawnWork& work, u32 first) {
   if (first != 0) add_ready(lease, work, 1);
 }
 
-// Lets others go on with the overflow. Called by all lanes of a worker that keeps no task.
+// Moves a bundle from the overflow to the ready queue. Called by all lanes of a worker that keeps no task.
 DWELL_DEVICE void pass_on(const Lease& lease, SpawnWork& work) {
   u32 first = 0;
   if (lane() == 0 && load<Order::relaxed, Scope::device>(&lease.control->lists.overflow) >> 32U != 0)
@@ -176,7 +175,7 @@ DWELL_DEVICE void pass_on(const Lease& lease, SpawnWork& work) {
   hand_on(lease, work, first);
 }
 
-// Lets others go on with all tasks. Called by all lanes.
+// Moves all kept tasks to the ready queue, as one bundle; without any, a bundle of the overflow. Called by all lanes.
 DWELL_DEVICE_COLD void flush(const Lease& lease, SpawnWork& work) {
   u32 first = 0;
   if (lane() == 0) {
@@ -187,8 +186,8 @@ DWELL_DEVICE_COLD void flush(const Lease& lease, SpawnWork& work) {
   hand_on(lease, work, first);
 }
 
-// Lets others go on with all tasks, for a worker that begins a graph: it has as many places of the ready queue as nodes may have. With no
-// room for them all go to the overflow, and the worker owes a look at it. Called by all lanes.
+// Gives away all tasks, for a worker that begins a graph. They go to the ready queue if nodes have room there. Else they go to the
+// overflow, which the worker must serve later (SpawnWork::owes). Called by all lanes.
 DWELL_DEVICE_COLD void part(const Lease& lease, SpawnWork& work) {
   if (graph::has_room(lease)) return flush(lease, work);
   if (lane() == 0) {
@@ -204,8 +203,8 @@ DWELL_DEVICE_COLD void part(const Lease& lease, SpawnWork& work) {
 
 // ---- A task's life ---------------------------------------------------------------------------------------------------------------
 
-// Counts an arrival at a task that waits, a child of `maker`, and says whether it was the last. Refused unless the record is in this round
-// and waits for more. Called by one thread.
+// Counts an arrival at a waiting task, a child of `maker`. Returns whether it was the last. Refused unless the record is in this round and
+// waits for more. Called by one thread.
 enum class Arrival : u8 { refused, more, last };
 DWELL_DEVICE_COLD Arrival count_arrival(const Lease& lease, u32 number, u32 maker, u32 round) {
   u64* const arrivals = &at(lease, number)->arrivals;
@@ -217,7 +216,7 @@ DWELL_DEVICE_COLD Arrival count_arrival(const Lease& lease, u32 number, u32 make
     const u64 next = last ? (now & ~(kRound - 1)) + kRound : now - 1;
     u64 seen = now;
     if (shared)
-      // acq_rel: pairs with itself in the last one, which has seen what all others did.
+      // acq_rel: pairs with itself in the last one, which sees the effects of all others.
       seen = compare_exchange<Order::acq_rel>(arrivals, now, next);
     else
       store<Order::relaxed, Scope::device>(arrivals, next);
@@ -233,11 +232,11 @@ DWELL_DEVICE u32 expect(Spawned* record, u32 count) {
   return static_cast<u32>(now >> 32U);
 }
 
-// What Group::arrive calls, with the join's number and round in the context. False: refused.
+// Implements Group::arrive, with the join's number and round in the context. False: refused.
 DWELL_DEVICE_COLD bool arrive(const Lease& lease, Context* context, SpawnWork& work) {
   const u32 number = context->task[0];
   if (number == 0 || number >= lease.spawned_records) return false;
-  // Of a join that is over, whose record may be anything now, this finds nothing, or the round tells.
+  // The record of a finished join may be reused: then this finds no ancestor, or the round differs.
   const u32 maker = get(&at(lease, number)->parent);
   u32 above = work.current;
   while (above != 0 && above != maker) above = get(&at(lease, above)->parent);
@@ -257,7 +256,7 @@ DWELL_DEVICE_COLD bool arrive(const Lease& lease, Context* context, SpawnWork& w
   return arrival != Arrival::refused;
 }
 
-// Whether all that Group::spawn_after names are children that this operator has made, with room for one more follower each.
+// Returns whether all tasks that Group::spawn_after names are children by this operator, each with room for one more follower.
 DWELL_DEVICE_COLD bool may_follow(const Lease& lease, const Context* context, u32 maker) {
   for (u32 i = 0; i < context->count; ++i) {
     const u32 before = context->before[i];
@@ -283,8 +282,8 @@ DWELL_DEVICE void refuse(Context* context, i32 status) {
   Group(context, 0, 1).fail(status);
 }
 
-// What Group calls for an operator that makes a task, whose arguments name so many bytes. Leaves in `task` of the context what names the
-// new one, or 0.
+// Makes a task for an operator. Called by Group. `bytes`: how many the arguments name. Sets `task` of the context to the new task's name,
+// or 0.
 DWELL_DEVICE_COLD void make(Context* context, u32 opcode, Make how, u64 bytes) {
   Worker* const worker = context->worker;
   const Lease& lease = *worker->lease;
@@ -355,7 +354,7 @@ DWELL_DEVICE void begin(const Lease& lease, Worker* worker) {
   worker->spawn.free_count = 0;
   worker->spawn.stashed = 0;
 }
-// Takes up a task that came through the ready queue. Called by one thread, which has acquired, of a worker that keeps none.
+// Takes a task from the ready queue, with its bundle. Called by one thread, which has acquired, of a worker that keeps no task.
 DWELL_DEVICE_COLD void take_up(const Lease& lease, Worker* worker, u32 number) {
   note_taken(lease);
   worker->spawn.current = number;
@@ -367,7 +366,7 @@ DWELL_DEVICE_COLD void note_failure(Spawned* record, u32 status) {
   compare_exchange<Order::relaxed>(&record->status, static_cast<u32>(status::ok), status);
 }
 
-// Lets those go on that follow a task that is complete. Called by one thread.
+// Counts the end of a complete task at its followers, and keeps those that are ready. Called by one thread.
 DWELL_DEVICE_COLD void let_follow(const Lease& lease, SpawnWork& work, const Spawned* record, u32 maker) {
   const u32 count = get(&record->behind) / Spawned::kFollower;
   for (u32 i = 0; i < count; ++i) {
@@ -377,7 +376,7 @@ DWELL_DEVICE_COLD void let_follow(const Lease& lease, SpawnWork& work, const Spa
   }
 }
 
-// Ends the joins of a task whose children have ended: what would arrive at those that still wait has ended too. Called by one thread.
+// Ends the joins of a task whose children have ended. No arrival at a waiting join can follow. Called by one thread.
 DWELL_DEVICE_COLD void end_joins(const Lease& lease, SpawnWork& work, Spawned* record) {
   for (u32 number = get(&record->joins); number != 0;) {
     Spawned* const join = at(lease, number);
@@ -393,16 +392,15 @@ DWELL_DEVICE_COLD void end_joins(const Lease& lease, SpawnWork& work, Spawned* r
   set(&record->behind, get(&record->behind) & ~Spawned::kHasJoins);
 }
 
-// Ends the operator in `from`, which has made tasks or was made by one, and all tasks that are complete with that. Called by one thread.
-// Returns the task whose continuation is to run; kRoot: a root is complete, whose header is then in `frame` and its status in the context;
-// 0: neither.
+// Ends the task in `from`, which has made tasks or was spawned, and all tasks that are then complete. Returns the task whose continuation
+// is to run; kRoot: a root is complete, with its header in `frame` and its status in the context; 0: neither. Called by one thread.
 DWELL_DEVICE_COLD u32 end(const Lease& lease, Worker* worker, const Frame& from, Frame* frame) {
   SpawnWork& work = worker->spawn;
   Context& context = worker->context;
   const i32 ended = context.status;
   const u32 made = work.made;
   observe::spawned(lease, worker, made);
-  u32 number = from.header().is_spawned() ? from.position() : work.current;  // of the launch of a graph, nobody has noted it
+  u32 number = from.header().is_spawned() ? from.position() : work.current;  // work.current is not set for the launch of a graph
   reset(&context);
   work.made = 0;
   work.current = 0;
@@ -415,7 +413,7 @@ DWELL_DEVICE_COLD u32 end(const Lease& lease, Worker* worker, const Frame& from,
     Head head = load_head(record);
     u32 behind = get(&record->behind);
     if (change == 1 && head.parent != 0 && behind == 0) {
-      // Nothing is left of it but a child, which takes its place.
+      // Only a child is left: the parent adopts it.
       set(&at(lease, work.newest)->parent, head.parent);
       if (head.status != static_cast<u32>(status::ok)) note_failure(at(lease, head.parent), head.status);
       release(lease, work, number);
@@ -427,7 +425,7 @@ DWELL_DEVICE_COLD u32 end(const Lease& lease, Worker* worker, const Frame& from,
         left = head.pending + change;
         set(&record->pending, left);
       } else {
-        // acq_rel: pairs with itself in the last one, which has seen what all others did.
+        // acq_rel: pairs with itself in the last one, which sees the effects of all others.
         left = fetch_add<Order::acq_rel>(&record->pending, change) + change;
       }
       if (left != 0) return 0;
@@ -441,14 +439,14 @@ DWELL_DEVICE_COLD u32 end(const Lease& lease, Worker* worker, const Frame& from,
       }
       if ((behind & Spawned::kContinues) != 0) {
         set(&record->behind, behind & ~Spawned::kContinues);
-        set(&record->shared, 0);  // it has no children now
+        set(&record->shared, 0);  // the task has no children now
         return number;
       }
     }
     if (head.parent == 0) {
       for (u32 i = 0; i < 3; ++i) frame->word[i] = get(&record->words[i]);
       context.status = static_cast<i32>(head.status);
-      // What others have noted of its failure is there before the completion entry: see graph::note_inside.
+      // Notes of its failure are visible before the completion entry: see graph::note_inside.
       if (head.status != static_cast<u32>(status::ok)) fence<Scope::system>();
       release(lease, work, number);
       return kRoot;
@@ -462,21 +460,21 @@ DWELL_DEVICE_COLD u32 end(const Lease& lease, Worker* worker, const Frame& from,
   }
 }
 
-// How a launch that an operator has made comes to its exec.
+// How a launch by an operator starts.
 enum Start : u32 { kBegins, kStands, kRefused };
 
-// Decides it for the launch in `from`. Called by all lanes.
+// Starts the launch in `from`, puts it in line, or refuses it. Called by all lanes.
 DWELL_DEVICE_COLD Start start(const Lease& lease, Worker* worker, const Frame& from) {
   u32 how = kBegins;
   if (lane() == 0) {
     const u32 number = from.position();
     const u64 base = graph::exec_of(lease, from);
     worker->spawn.current = 0;
-    share(lease, number);       // anybody may end it
+    share(lease, number);       // any worker may end it
     if (base == lease.arena) {  // of an Exec that names none
       how = kRefused;
     } else if ((from.header().flags & flag::launch::turn) == 0 && !line::take(graph::head(base))) {
-      // Taken by a launch that this one descends from, it would stay so: that is open until this one has ended.
+      // Refuse if an ancestor has the exec: it stays open until this launch has ended, a deadlock.
       bool own = false;
       graph::ticket_of(lease, number, base, &own);
       fence<Scope::device>();
@@ -487,11 +485,11 @@ DWELL_DEVICE_COLD Start start(const Lease& lease, Worker* worker, const Frame& f
   return static_cast<Start>(broadcast(how));
 }
 
-// Goes on behind the operator in `from`, which has made tasks or was made by one. Called by the lanes of warp 0, behind a barrier of the
-// group. Puts the next task into `frame`, which is the same or another.
+// Continues after the task in `from`, which has made tasks or was spawned. Puts the next task into `frame`, which is the same or another.
+// Called by the lanes of warp 0, after a barrier of the group.
 DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, const Frame& from, Frame* frame) {
   SpawnWork& work = worker->spawn;
-  // A node's worker hands back what it still has to do of the graph. Where there is no room for that, others get its children.
+  // A node's worker hands its remaining work on the graph back. Without room for that, it gives away the node's children instead.
   const bool in_graph = from.header().is_node() && worker->graph.base != 0;
   const bool stays = in_graph && !graph::hand_back(lease, worker);
   if (in_graph && !stays) graph::leave(lease, worker, frame);
@@ -551,8 +549,8 @@ DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, const Fram
   return kFrame;
 }
 
-// Lets others go on with the overflow, where this worker has left tasks for a graph. Called by all lanes of a worker that keeps no task and
-// goes to other work.
+// Serves the overflow, where this worker has left tasks for a graph (SpawnWork::owes). Called by all lanes of a worker that keeps no task
+// and turns to other work.
 DWELL_DEVICE_COLD void pay(const Lease& lease, Worker* worker) {
   sync_lanes();
   if (lane() == 0) worker->spawn.owes = 0;
@@ -563,7 +561,7 @@ DWELL_DEVICE_COLD void pay(const Lease& lease, Worker* worker) {
 
 namespace dwell::device {
 
-// Tasks that operators make, and launches by them.
+// Spawned tasks, and launches by operators.
 struct SpawnedTasks : SourceVerbs {
   static constexpr u32 kSources = 1U << source::spawned | 1U << source::spawned_launch;
   static constexpr u32 kPart = part::spawn;
