@@ -1,4 +1,4 @@
-// The executing half of a worker: runs one task after the other with all threads of its group.
+// The executing half of a worker: runs tasks one after the other with all threads of its group.
 #pragma once
 
 #include "device/admission.hpp"
@@ -12,7 +12,7 @@
 
 namespace dwell::device {
 
-// Makes `worker`, whose number is set, the one of this lease, but for what differs between devices. Called by one thread.
+// Prepares `worker`, whose number is set, for this lease, except what differs between devices. Called by one thread.
 DWELL_DEVICE void set_up(const Lease& lease, Worker* worker) {
   worker->in_flight = lease.in_flight + worker->me;
   worker->flight = lease.flight == nullptr ? nullptr : lease.flight + (static_cast<u64>(worker->me) << kFlightShift);
@@ -43,12 +43,12 @@ DWELL_DEVICE void set_up(const Lease& lease, Worker* worker) {
   reset(&context);
 }
 
-// Notes the level of the task that is about to run. Called by one thread.
+// Stores the level of the task that is about to run. Called by one thread.
 DWELL_DEVICE void set_level(const Lease& lease, Worker* worker, u32 word0) {
   if (sorts(lease)) worker->level = Header::from(word0, 0).level;
 }
 
-// A group of a wide task has ended with this failure: it counts, and the first of them is the task's. Called by one thread.
+// Counts the failure of a group of a wide task. The first such failure is the task's. Called by one thread.
 DWELL_DEVICE void note_failed_group(const Lease& lease, const Header& header, Wide* wide, i32 status) {
   compare_exchange<Order::relaxed>(reinterpret_cast<u32*>(&wide->status), 0U, static_cast<u32>(status));
   observe::failure(lease, header.opcode, status);
@@ -59,7 +59,7 @@ DWELL_DEVICE_COLD u32 next_group(const Lease& lease, Worker* worker, const Frame
   const Header header = frame.header();
   Wide* const wide = sources::counters(lease, header, frame.position());
   if (thread_rank() == 0) {
-    const i32 before = worker->context.status;  // of the group before, if there was one; nothing waits for it until the draw is back
+    const i32 before = worker->context.status;  // of the previous group, if any; not used before the draw returns
     if (cancels::ends(header, wide)) {
       worker->context.status = status::cancelled;
       worker->group = kNoGroup;
@@ -78,8 +78,8 @@ DWELL_DEVICE_COLD u32 next_group(const Lease& lease, Worker* worker, const Frame
   return worker->group;
 }
 
-// Ends a share of a wide task: none of its groups is left, and only the last may have a failure that was not noted. True when it was the
-// last share; `context.status` then holds the task's first failure. Called by all threads together.
+// Ends a share of a wide task. No group is left; only the last may have a failure that is not noted yet. True for the last share: then
+// `context.status` holds the task's first failure. Called by all threads together.
 DWELL_DEVICE_COLD bool end_share(const Lease& lease, Worker* worker, const Frame& frame) {
   const Header header = frame.header();
   Wide* const wide = sources::counters(lease, header, frame.position());
@@ -94,8 +94,8 @@ DWELL_DEVICE_COLD bool end_share(const Lease& lease, Worker* worker, const Frame
     worker->group = 1;
   } else if (thread_rank() == 0) {
     if (const i32 status = worker->context.status; status != status::ok) note_failed_group(lease, header, wide, status);
-    // Release: this share's effects; acquire in the last one, which completes the task for all. Scope::system effects are made visible
-    // by its fence too, since causality order is transitive. On CUDA the fence is the release half.
+    // Release: this share's effects. Acquire in the last share, which completes the task for all; its fence also publishes Scope::system
+    // effects, since causality order is transitive. On CUDA the fence is the release half.
     fence<Scope::device>();
 #if DWELL_FENCES
     constexpr Order kOrder = Order::acquire;
@@ -115,7 +115,7 @@ DWELL_DEVICE_COLD bool end_share(const Lease& lease, Worker* worker, const Frame
   return worker->group != 0;
 }
 
-// How the operator of a task has ended.
+// The end of an operator's call.
 struct Ended {
   Header header;   // the task's
   u32 position;    // the same
@@ -123,8 +123,7 @@ struct Ended {
   bool spawned;    // it has made tasks
 };
 
-// Whether a chain goes on although something was to be looked at: then it was only scratch memory, which is free again. Called by all
-// threads.
+// Returns whether a chain continues after a stop: then only scratch memory was used, which is freed here. Called by all threads.
 DWELL_DEVICE_COLD bool goes_on(Worker* worker) {
   const Group all(&worker->context, 0, 1);
   if (thread_rank() == 0) {
@@ -139,7 +138,7 @@ DWELL_DEVICE_COLD bool goes_on(Worker* worker) {
   return goes;
 }
 
-// Goes on with the task of a run at `position`, which is ready. Called by one thread.
+// Begins the ready task of a run at `position`. Called by one thread.
 DWELL_DEVICE void begin_linked(Worker* worker, u32 position) {
   const u32* const header = frame_at(worker, linked::place_of(position))->word;
   linked::set_running(worker, position, header[1] & 0xFU);
@@ -147,8 +146,8 @@ DWELL_DEVICE void begin_linked(Worker* worker, u32 position) {
   in_flight::note(worker, position, header[0] & Header::kOpcodeMask);
 }
 
-// The steps of a chain come to another block, from the node at `at` to the one at `next`; they are over behind the one at `at`. Called by
-// all threads of the group.
+// go_into_block: the steps of a chain enter another block, from the node at `at` to the one at `next`. end_steps: they end after the one at
+// `at`. Called by all threads of the group.
 DWELL_DEVICE void go_into_block(const Lease& lease, [[maybe_unused]] const chain::Steps& steps, [[maybe_unused]] FramePlace at,
                                 FramePlace next) {
   const u32 rank = thread_rank();
@@ -167,15 +166,15 @@ DWELL_DEVICE void end_steps([[maybe_unused]] const chain::Steps& steps, [[maybe_
 #endif
 }
 
-// Returns whether run_operator does more for a task with this word 1 than a call and a look for the task linked to it. One comparison.
+// Returns whether run_operator does more for a task with this word 1 than a call and a check for a linked task. One comparison.
 DWELL_DEVICE bool takes_more_than_a_call(u32 word1) {
   constexpr u32 marks = (has_shares() ? (flag::share | flag::node::chain) << 4U : 0U) | sources::kAgainMark;
   return (word1 & marks) != 0;
 }
 
 // Runs the operator of the task at `*place`: once, or for groups of a wide task until none is left, or for the nodes of a chain or the
-// tasks of a run until something else is to be done, where `*place` is then the last one's. Called by all threads together. The operator is
-// called at one place only, because a tier inlines all operators there. Behind its last barrier nobody reads the frame.
+// tasks of a run until something else is to be done. Then `*place` is the last one's. The operator is called at one place only, because a
+// tier inlines all operators there. After the last barrier no thread reads the frame. Called by all threads together.
 DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePlace* place) {
   const chain::Steps steps(runs);
   Worker* const worker = steps.worker();
@@ -185,14 +184,14 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
   u32 opcode = frame_at(worker, at)->word[0] & Header::kOpcodeMask;
   Callee callee = callee_of(lease, opcode);
   for (;;) {
-    FramePlace next = chain::kNowhere;  // of a chain's next node, or the next task of a run
+    FramePlace next = chain::kNowhere;  // a chain's next node, or the next task of a run
     if (takes_more_than_a_call(word1)) {
       if (has_shares() && (word1 & flag::share << 4U) != 0) {
         const Frame& frame = *frame_at(worker, at);
         const Header header = frame.header();
         if (!sources::calls(header)) {
           const Ended none{header, frame.position(), true, false};
-          all.sync();  // all have read the frame, into which warp 0 puts what comes next
+          all.sync();  // all have read the frame, into which warp 0 puts the next task
           return none;
         }
         const u32 index = next_group(lease, worker, frame);
@@ -204,7 +203,7 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
         if (timed_by(lease) == 0) next = chain::kSame;
       } else if (!has(part::graphs)) {
       } else if (chain::is_ahead(at)) {
-        // Where calls are timed, there are no steps: they pay for nothing of that.
+        // Timed calls take no steps, so steps need no timing code.
         if (timed_by(lease) == 0) next = steps.behind(at, word1);
         observe::begin_steps(worker, next, thread_rank());
       } else if (thread_rank() < kLanes) {
@@ -221,10 +220,10 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
     }
     for (;;) {
       steps.call(callee, opcode, at);
-      // The node of a chain first, in one comparison, and two steps of their own rather than one with branches inside: each branch costs a
-      // chain some nanoseconds a node.
+      // Nodes of a chain first, in one comparison, with a step of their own instead of branches: each branch costs a chain some nanoseconds
+      // a node.
       if (has(part::graphs) && chain::is_ahead(next)) {
-        // All this before the barrier: the next record is there, and behind the barrier the operator is looked up.
+        // All this before the barrier: the next record is loaded, so its operator is looked up by the end of the barrier.
         const chain::Seen seen = steps.look(lease, next);
         opcode = seen.word0 & Header::kOpcodeMask;
         callee = callee_of(lease, opcode);
@@ -237,7 +236,7 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
         if (sources::All::kAgain == 0 || next == chain::kNowhere) break;
         const chain::Seen seen = steps.look(lease, at);
         const u32 rank = thread_rank();
-        // The header changes between this barrier and the next, and one thread alone looks at it.
+        // The header changes between this barrier and the next, so only one thread reads it.
         const bool pauses = rank == 0 && sources::pauses(lease, frame_at(worker, at)->header());
         stops = any_in_group(seen.stops || seen.yields || pauses);
         if (stops) break;
@@ -269,7 +268,7 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
     const Frame& frame = *frame_at(worker, at);
     const Ended ended{frame.header(), frame.position(), true, *const_cast<const volatile u32*>(&worker->context.spawned) != 0};
     if (has(part::graphs) && (ended.header.flags & flag::node::chain) != 0) {
-      if (!stops) {  // the first of a chain, or one whose call is timed
+      if (!stops) {  // the first node of a chain, or a timed call
         if (chain::is_ahead(at)) {
           const FramePlace behind = steps.behind(at, ended.header.word1());
           if (chain::is_in_another_block(at, behind) && thread_rank() < kLanes) steps.read_ahead(lease, behind);
@@ -293,7 +292,7 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
     all.sync();
     observe::end(lease, worker, ended.header, ended.position);
     if (has_shares() && (ended.header.flags & flag::share) != 0) {
-      // Where each group has a share of its own, others run those that are left.
+      // Each group has a share of its own: other workers run the rest.
       if ((ended.header.flags & flag::single) != 0)
         return Ended{ended.header, ended.position, end_share(lease, worker, *frame_at(worker, at)), false};
       word1 = ended.header.word1();
@@ -306,7 +305,7 @@ DWELL_DEVICE Ended run_operator(const Lease& lease, Worker* const runs, FramePla
   }
 }
 
-// Makes the task at `position`, of which `task` holds the first slot and perhaps others, the next one in `frame`. Called by all lanes.
+// Loads the task at `position` into `frame`. `task` holds its first slot, and perhaps others. Called by all lanes.
 DWELL_DEVICE void put_into(const Lease& lease, Worker* worker, TaskQuads* task, Frame* frame, u32 position) {
   const u32 slots = broadcast(task->quad[0].word[1]) & 0xFU;
   bool missing = false;
@@ -327,7 +326,7 @@ DWELL_DEVICE void put_into(const Lease& lease, Worker* worker, TaskQuads* task, 
   }
 }
 
-// Whether linked::look has found the task at `position`, and nothing is to be done for it but to run it. Called by all lanes.
+// Returns whether linked::look has found the task at `position`, and it only needs to run. Called by all lanes.
 DWELL_DEVICE bool is_ready_made(const Lease& lease, const TaskQuads& task, u32 position) {
   bool hindered = lane() == 0 && (task.quad[0].word[1] & (flag::wide | flag::cancelled) << 4U) != 0;
   for (u32 i = 0; i < TaskQuads::kEach; ++i)
@@ -335,11 +334,11 @@ DWELL_DEVICE bool is_ready_made(const Lease& lease, const TaskQuads& task, u32 p
   return ballot(hindered) == 0;
 }
 
-// Whether tasks wait for the one that is complete, and how that has ended: what one thread tells the others.
+// Whether tasks wait for the completed one, and its outcome. Broadcast by one thread.
 enum Successor : u32 { kNone, kBehindSuccess, kBehindFailure };
 
-// Lets those go on that wait for the task at `position`, which has ended. `before`, in lane 0 as `status` is, was its link word. Returns
-// the one that the caller runs. Called by all lanes.
+// Releases the waiters of the ended task at `position`. `before`: its old link word; valid in lane 0, as `status` is. Returns the waiter
+// that the caller runs. Called by all lanes.
 DWELL_DEVICE Ready let_follow(const Lease& lease, u64 before, i32 status, u32 position) {
   const bool waited_for = link::has_waiter(before, lap_of(position, lease.ring_shift));
   const u32 successor = broadcast(!waited_for ? kNone : status == status::ok ? kBehindSuccess : kBehindFailure);
@@ -350,7 +349,8 @@ DWELL_DEVICE Ready let_follow(const Lease& lease, u64 before, i32 status, u32 po
   return Ready{failed ? Outcome::failed : Outcome::succeeded, waiters::position(lease, first, position)};
 }
 
-// Whether the held task at `next` runs here, whose first slot is loaded into `task`; else it has been shared out. Called by all lanes.
+// Loads the first slot of the held task at `next` into `task`. Returns whether the task runs here; else it was shared out. Called by all
+// lanes.
 DWELL_DEVICE bool take_over(const Lease& lease, TaskQuads* task, const Ready& next) {
   load_first_held(lease, task, next.position);
   const Header head = Header::from(broadcast(task->quad[0].word[0]), broadcast(task->quad[0].word[1]));
@@ -360,7 +360,7 @@ DWELL_DEVICE bool take_over(const Lease& lease, TaskQuads* task, const Ready& ne
   return false;
 }
 
-// Makes the task that waits for the one that is complete the next one in `frame`, if it runs here: as let_follow. Called by all lanes.
+// Loads a waiter of the completed task into `frame`, if it runs here; as let_follow. Called by all lanes.
 DWELL_DEVICE_COLD bool follow(const Lease& lease, Worker* worker, u64 before, i32 status, u32 position, Frame* frame) {
   const Ready next = let_follow(lease, before, status, position);
   TaskQuads task{};
@@ -369,26 +369,24 @@ DWELL_DEVICE_COLD bool follow(const Lease& lease, Worker* worker, u64 before, i3
   return true;
 }
 
-// Completes what has ended before of the run of linked tasks to which a task belongs that has ended, if it does. Called by warp 0.
+// Completes the noted tasks of a run of linked tasks, if the ended task belongs to one, and stops the run. Called by warp 0.
 DWELL_DEVICE_COLD void end_run(const Lease& lease, Worker* worker) {
   if (broadcast(linked::is_on(worker) ? 1 : 0) == 0) return;
   linked::serve_oneself(lease, worker, linked::kNoTask);
   if (lane() == 0) linked::stop(worker);
 }
 
-// Completes a tracked task that belongs to no run, and makes the one that waits for it the next one in `frame`, if it runs here. Called by
-// warp 0.
+// Completes a tracked task outside of runs, and loads its waiter into `frame`, if that runs here. Called by warp 0.
 DWELL_DEVICE_COLD bool complete_and_follow(const Lease& lease, Worker* worker, Header header, u32 position, Frame* frame) {
-  // The task linked behind this one, if there is any, nearly always stands right behind it: its slot is on its way while this one
-  // completes, which takes as long. The quads are unused behind follow(), so that they stay in registers: in local memory they would be
-  // waited for at once.
+  // The linked task, if any, is nearly always the next one in the ring. Its slot loads while this one completes, which takes as long. The
+  // quads are not used after follow(), so they stay in registers: a spill to local memory would wait for them at once.
   const u32 expected = position + header.slots;
 #if !DWELL_CONTROL_WARP
-  // Other workers may all be in tasks. On CUDA the crew sees to it meanwhile.
+  // All other workers may be in tasks. On CUDA the crew does this meanwhile.
   cancels::look_if_asked(lease);
 #endif
   const linked::Ahead ahead = linked::look(lease, expected);
-  u64 before = 0;  // what the link word was, and how the task has ended: in lane 0
+  u64 before = 0;  // the old link word, and the task's outcome: in lane 0
   i32 status = status::ok;
   if (lane() == 0) {
     status = worker->context.status;
@@ -405,8 +403,8 @@ DWELL_DEVICE_COLD bool complete_and_follow(const Lease& lease, Worker* worker, H
   return true;
 }
 
-// The same for one of a run, with which it went on until nothing was ready behind it or there was no room. Returns where the next one lies,
-// or kNowhere. Called by warp 0.
+// The same for a task of a run that has stopped, since no task was ready or `ended` was full. Returns the next task's place, or kNowhere.
+// Called by warp 0.
 DWELL_DEVICE_COLD FramePlace complete_and_go_on(const Lease& lease, Worker* worker, Header header, u32 position, FramePlace to) {
   Frame* const frame = frame_at(worker, to);
   const u32 behind = position + header.slots;
@@ -426,34 +424,34 @@ DWELL_DEVICE_COLD FramePlace complete_and_go_on(const Lease& lease, Worker* work
       linked::stop(worker);
   }
   if (broadcast(ready) != 0) return linked::place_of(behind);
-  if (lane() == 0) fence<Scope::device>();  // the acquire, for what waits
+  if (lane() == 0) fence<Scope::device>();  // the acquire, for the waiters
   sync_lanes();
   return follow(lease, worker, before, status::ok, position, frame) ? to : chain::kNowhere;
 }
 
-// Whether a task with this word 1 needs nothing but to be run and completed: one slot, one group, and nobody waits for it.
+// Returns whether a task with this word 1 only needs to be run and completed: one slot, one group, no waiters.
 DWELL_DEVICE bool is_plain(u32 word1) { return (word1 & 0xFFFFFU & ~((flag::system | flag::memory) << 4U)) == 1; }
 
-// How the operator of the plain task at `place` has ended, which was called elsewhere. Called by all threads of the group.
+// Returns the end of the plain task at `place`, whose operator was called elsewhere. Called by all threads of the group.
 DWELL_DEVICE Ended ended_at(Worker* worker, FramePlace place) {
   const Frame& frame = *frame_at(worker, place);
   return Ended{frame.header(), frame.position(), true, *const_cast<const volatile u32*>(&worker->context.spawned) != 0};
 }
 
-// Goes on behind the task at `place`, of a source that does so or with tasks that it has made (`made`), as its source says. Tells by
-// Worker::follows what is in the frame at `to` then. Inline: a call more costs tasks that operators make an eighth. Called by warp 0.
+// Continues after the task at `place` by its source's proceed, or by that of spawned tasks if it has made some (`made`). Sets
+// Worker::follows: what the frame at `to` then holds. Inline: one more call costs spawned tasks an eighth. Called by warp 0.
 DWELL_DEVICE void go_on_behind(const Lease& lease, Worker* worker, FramePlace place, FramePlace to, bool made, bool completes) {
   Frame* from = frame_at(worker, place);
   Frame* const next = frame_at(worker, to);
   u32 by = from->header().source;
   // A task that an operator has made belongs to no run.
   if (has(part::links) && made && !is_made(from->word[1])) end_run(lease, worker);
-  if (made) by = source::spawned;  // whoever makes tasks ends as they do
+  if (made) by = source::spawned;  // a maker of tasks ends as spawned tasks do
   Follows follows = kNothing;
   for (bool whole = true;; whole = false) {
     follows = sources::proceed(by, Behind{lease, worker, from, next, completes || !whole, whole});
     if (follows != kLaunch) break;
-    // A launch that an operator has made ends as its task, and a task that has made others goes on behind them.
+    // A launch by an operator ends as its task. A task that has made others continues after them.
     const Header header = next->header();
     const bool is_root = by == source::spawned || by == source::spawned_launch;
     if (!header.is_spawned() && (!is_root || !sources::goes_on(header))) break;
@@ -464,14 +462,14 @@ DWELL_DEVICE void go_on_behind(const Lease& lease, Worker* worker, FramePlace pl
   if (lane() == 0) worker->follows = follows;
 }
 
-// Runs the task at `place`, and those linked behind it, of the same graph or made by it, until none follows. `ran`: it is a plain one, and
-// its operator has returned. Called by all threads of the group.
+// Runs the task at `place`, then tasks linked to it, of the same graph or made by it, until none follows. `ran`: the task is plain, and its
+// operator has returned. Called by all threads of the group.
 DWELL_DEVICE void run(const Lease& lease, Worker* worker, FramePlace place, bool ran = false) {
   for (;; ran = false) {
     Ended ended = ran ? ended_at(worker, place) : run_operator(lease, worker, &place);
     observe::ended(lease, worker, ended.header);
     if ((has(part::spawn) && ended.spawned) || sources::goes_on(ended.header)) {
-      // What comes next takes a whole frame.
+      // The next task takes a whole frame.
       const FramePlace to = chain::is_ahead(place) || linked::is_linked(place) ? kFrame0 : place;
       if (thread_rank() < kLanes) go_on_behind(lease, worker, place, to, ended.spawned, ended.completes);
       Group(&worker->context, 0, 1).sync();

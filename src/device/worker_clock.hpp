@@ -1,9 +1,9 @@
-// The clock of a CPU worker: device::now_ns for a third of its price.
+// The clock of a CPU worker: device::now_ns at a third of its cost.
 //
-// A look at the system's clock waits for everything before it, which takes a worker as long as half of an empty task. The processor's
-// counter does not wait. A worker reads that one, and turns it into nanoseconds by what looks at the system's clock have told. It looks
-// again after a millisecond, and is off by some ten nanoseconds until then, hardly ever by a hundred. It does not go back unless it was
-// wrong, and those of two workers may show a cause behind its effect.
+// A read of the system's clock waits for all earlier instructions, which takes a worker as long as half an empty task. The processor's
+// counter does not wait. A worker reads the counter, and scales it to nanoseconds by reads of the system's clock, one a millisecond. In
+// between the error is some ten nanoseconds, rarely a hundred. The clock is monotonic except for corrections. The clocks of two workers may
+// show an effect before its cause.
 #pragma once
 
 #include <dwell/device/platform.hpp>
@@ -14,26 +14,26 @@ namespace dwell::device {
 
 // Belongs to one thread.
 struct WorkerClock {
-  // Whether the counters of all processors run alike, at one rate: the system takes the time from them itself. Otherwise this is now_ns.
+  // Whether the counters of all processors are synchronous, at one rate: the system's own clock uses them. Otherwise this clock is now_ns.
   bool counts = false;
 
-  u64 counted = 0;  // at the last look
-  u64 ns = 0;       // then
-  u64 scale = 0;    // ns a count, times 2^32; 0: not known
-  u64 span = 0;     // counts until the next look
-  u64 last = 0;     // what it has told last, in ns
+  u64 counted = 0;  // the counter at the last synchronisation
+  u64 ns = 0;       // the system's clock then
+  u64 scale = 0;    // ns a count, times 2^32; 0: unknown
+  u64 span = 0;     // counts until the next synchronisation
+  u64 last = 0;     // the last result, in ns
 };
 
 namespace worker_clock {
 
-inline constexpr u64 kSpan = 1'000'000;          // ns between two looks
-inline constexpr u64 kLeast = 100'000;           // the same, of two that tell the rate
+inline constexpr u64 kSpan = 1'000'000;          // ns between two synchronisations
+inline constexpr u64 kLeast = 100'000;           // the same, at least, to compute the rate
 inline constexpr u64 kMost = 4'000'000'000;      // so that it fits 32 bits
-inline constexpr u64 kMostCounts = 1ULL << 40U;  // in that time: more have only passed when the counter has gone back
+inline constexpr u64 kMostCounts = 1ULL << 40U;  // in that time: more means that the counter went back
 inline constexpr u64 kAhead = 10'000;            // ns by which it may have run ahead of the system's clock
-inline constexpr u64 kLook = 1024;               // counts that a look takes at most, unless the thread was stopped amid it
+inline constexpr u64 kLook = 1024;               // most counts for a synchronisation; more: the thread was preempted in it
 inline constexpr int kAttempts = 3;
-inline constexpr int kSmooth = 8;  // looks over which the rate is the mean
+inline constexpr int kSmooth = 8;  // synchronisations over which the rate is averaged
 
 #if defined(__x86_64__)
 inline constexpr bool kHasCounter = true;
@@ -43,7 +43,7 @@ inline constexpr bool kHasCounter = false;
 DWELL_DEVICE u64 counter() { return 0; }
 #endif
 
-// Where the system's clock and the counter stand at one moment; false if that cannot be told.
+// Reads the system's clock and the counter at one moment; false if the thread was preempted at each attempt.
 DWELL_DEVICE bool look_at_both(u64* ns, u64* counted) {
   for (int i = 0; i < kAttempts; ++i) {
     const u64 before = counter();
@@ -55,7 +55,7 @@ DWELL_DEVICE bool look_at_both(u64* ns, u64* counted) {
   return false;
 }
 
-// The time by the system's clock, with which the counter is compared.
+// Returns the time by the system's clock, and synchronises the counter with it.
 DWELL_DEVICE_COLD u64 look(WorkerClock* clock) {
   if (!clock->counts) return now_ns();
   u64 ns = 0;
