@@ -1,9 +1,8 @@
 // The resident loop of a CPU worker: one thread that fetches, runs and completes.
 //
-// The crew is one at a time here: an idle worker takes the fetch lock, takes one task, or a range of those that need nothing but to be run,
-// and gives the lock back before it runs the first. Others take from its range meanwhile, so a long task holds up nobody. Shares of wide
-// tasks come through the ready queue. A worker that has found nothing there nor in the ring steals nodes of graphs from the deques of
-// others, until there are none.
+// The crew is one worker at a time. An idle worker takes the fetch lock, claims one task, or a range of simple ones, and releases the lock
+// before it runs the first. Others take from its range meanwhile, so a long task delays no other. Shares of wide tasks pass through the
+// ready queue. A worker that finds nothing in the queue and the ring steals nodes of graphs from other workers' deques.
 #pragma once
 
 #include "device/reseat.hpp"
@@ -44,7 +43,7 @@ class CpuWorker {
   }
 
  private:
-  // `ready`: the task is plain, and in its frame.
+  // `ready`: the task is plain, and loaded into its frame.
   enum class Taken : u8 { nothing, blocked, passed, run, stolen, ready };
 
   void work() {
@@ -86,8 +85,8 @@ class CpuWorker {
     mine.quiet_since = ran_ ? now_ticks() : worker_->quiet_since;
   }
 
-  // The next task that may run: from the ready queue, from the ring, or stolen. Queue and ring have turns, so that neither waits until the
-  // other is empty.
+  // Takes the next task that may run: from the ready queue, from the ring, or stolen. Alternates between queue and ring, so neither starves
+  // the other.
   Taken take(TaskQuads* task) {
     if (sorts(lease_)) {
       const Taken sorted = sort();
@@ -117,23 +116,23 @@ class CpuWorker {
   Taken take_fetched(TaskQuads* task) {
     u32 position = 0;
     if (range::take(lease_, me_, &position)) return begin_ranged(task, position);
-    count_completed();  // another may have taken the last one
+    count_completed();  // another worker may have taken the last one
     if (!lock_fetching()) return Taken::nothing;
     const Taken taken = fetch(task);
     unlock_fetching();
     return taken;
   }
 
-  // A worker that is alone in all leases asks nobody.
+  // Takes the fetch lock if it is free. The only worker of all leases needs none.
   bool lock_fetching() {
     if (lease_.max_workers == 1) return true;
     u32* const lock = &lease_.control->fetch_lock.value;
-    // Pairs with unlock_fetching: the fetch position and all that admission has done.
+    // Acquire: the fetch position and all effects of admission. Pairs with unlock_fetching.
     return load<Order::relaxed, Scope::device>(lock) == 0 && exchange<Order::acq_rel>(lock, 1U) == 0;
   }
   void unlock_fetching() { store<Order::release, Scope::device>(&lease_.control->fetch_lock.value, 0U); }
 
-  // Takes a task out of the range of a worker that is at another one. `otherwise`: what to say when there is none.
+  // Takes a task from the range of a busy worker. `otherwise`: the result if there is none.
   Taken take_of_others(TaskQuads* task, Taken otherwise) {
     if (!range::are_there(lease_)) return otherwise;
     for (u32 i = 1; i < lease_.max_workers; ++i) {
@@ -144,7 +143,7 @@ class CpuWorker {
     return otherwise;
   }
 
-  // Loads a task that was taken out of a range, which the host may have cancelled meanwhile.
+  // Loads a task taken from a range. The host may have cancelled it meanwhile.
   Taken begin_ranged(TaskQuads* task, u32 position) {
     const Slot& slot = lease_.ring[index_of(position, lease_.ring_shift)];
     u32* const words = frame_at(worker_, kFrame0)->word;
@@ -159,7 +158,7 @@ class CpuWorker {
     return Taken::passed;
   }
 
-  // Takes a ready node out of another worker's deque, of a former lease too, whose node may still run.
+  // Steals a ready node from another worker's deque. That may be a worker of a former lease, whose node still runs.
   bool steal(TaskQuads* task) {
     for (u32 i = 1; i < lease_.max_workers; ++i) {
       const u32 victim = me_ + i < lease_.max_workers ? me_ + i : me_ + i - lease_.max_workers;
@@ -173,7 +172,7 @@ class CpuWorker {
     return false;
   }
 
-  // Takes all tasks out of the ring, so that the most urgent of them comes first.
+  // Fetches all tasks of the ring onto the levels, so the most urgent runs first.
   Taken sort() {
     if (!lock_fetching()) return Taken::nothing;
     Taken last = Taken::nothing;
@@ -190,8 +189,7 @@ class CpuWorker {
     return last;
   }
 
-  // Takes the task at the fetch position out of the ring, and as many behind it as there are and need nothing but to be run, for this
-  // worker's range, which is empty. The caller holds the fetch lock.
+  // Fetches the task at the fetch position, and the simple tasks behind it into this worker's empty range. The caller holds the fetch lock.
   Taken fetch(TaskQuads* task) {
     const u32 position = load<Order::relaxed, Scope::device>(&lease_.control->fetch_position);
     drains_ = load<Order::acquire, Scope::device>(&lease_.control->crew.drains);
@@ -251,7 +249,7 @@ class CpuWorker {
     store<Order::relaxed, Scope::device>(running, 0U);
   }
 
-  // Runs a task that needs nothing but to be run and completed.
+  // Runs a task that only needs to be run and completed.
   void run_plain() {
     const Frame& frame = *frame_at(worker_, kFrame0);
     const u32 position = frame.position();
@@ -273,14 +271,15 @@ class CpuWorker {
     store<Order::relaxed, Scope::device>(running, 0U);
   }
 
-  // Counts what this worker has completed. It may wait until the range is empty: nobody asks but for all tasks up to one that is behind it.
+  // Adds this worker's completed tasks to the shared count. May wait until the range is empty: drains compare the count only for positions
+  // after the range.
   void count_completed() {
-    // Pairs with the acquire in admission::drained: the effects of these tasks.
+    // Release: the effects of these tasks. Pairs with the acquire in admission::drained.
     if (completed_ != 0) add<Order::release>(&lease_.control->completed.value, completed_);
     completed_ = 0;
   }
 
-  // Calls the lease over when its time is, and ends it when nothing has happened for long enough.
+  // Declares the lease over when its time is up, and ends it after a long enough idle time.
   void tick() {
     const u32 now = now_ticks();
     if (ran_) worker_->quiet_since = now;
@@ -299,10 +298,10 @@ class CpuWorker {
   Worker* worker_;
   u32 me_;
   u32 drains_ = 0;
-  u32 completed_ = 0;        // tasks, and not counted yet
-  bool ran_ = false;         // something since the last tick
+  u32 completed_ = 0;        // tasks not counted yet
+  bool ran_ = false;         // a task ran since the last tick
   bool was_queued_ = false;  // the last task came from the ready queue
-  bool steals_ = false;      // the last round has found nothing to run, or stolen it
+  bool steals_ = false;      // the last round found no task, or stole one
 };
 
 }  // namespace dwell::device

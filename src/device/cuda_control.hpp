@@ -1,9 +1,9 @@
-// The control warp of a CUDA worker: takes tasks from the ring (a member of the fetch crew) or from the ready queue, and hands them to
+// The control warp of a CUDA worker: takes tasks from the ring (a member of the fetch crew) or from the ready queue, and hands them over to
 // the executing warps of its block.
 //
-// Only the owner of the window at the frontier reads host memory while the ring is quiet, so an idle runtime has one warp reading one
-// line; while it is busy each member reads the window it owns. The idle path is nothing but one load and one vote: everything else is
-// looked at every kQuietRounds rounds (docs/adr/0001-one-ring.md has the measurements).
+// While the ring is quiet, only the owner of the window at the frontier reads host memory, so in an idle runtime one warp polls one line.
+// While it is busy, each member reads its own window. The idle path is one load and one vote; all else is polled every kQuietRounds rounds
+// (docs/adr/0001-one-ring.md has the measurements).
 #pragma once
 
 #include "device/reseat.hpp"
@@ -14,23 +14,23 @@ namespace dwell::device {
 inline constexpr u32 kBlockThreads = kGroupThreads + kLanes;
 inline constexpr u32 kFrameBarrier = 1;  // the control warp arrives when a frame is ready, the executing warps wait; 2 is Group::sync's
 inline constexpr u32 kQuit = ~0U;        // word 0 of the frame after which the executing warps leave
-inline constexpr u32 kQuietRounds = 64;  // reads of host memory between looks at anything else, by its only reader
+inline constexpr u32 kQuietRounds = 64;  // reads of host memory between polls of all else, by its only reader
 inline constexpr u32 kBriefRounds = 8;   // the same while others are busy
 inline constexpr u32 kDepth = 4;         // warp-wide loads in flight while busy, eight slots each
 inline constexpr u32 kBusyAt = 8;        // tasks in one read from which on a member counts as busy
-inline constexpr u32 kPatience = 4;      // looks at a place after which a worker that waits there counts as idle
-inline constexpr u32 kGrace = 4;         // ticks a taken task waits for the executing warps before another worker gets it
+inline constexpr u32 kPatience = 4;      // polls of a place after which a waiting worker counts as idle
+inline constexpr u32 kGrace = 4;         // ticks for which a taken task waits for the executing warps before another worker gets it
 
-// The state from which the control warp hands tasks over. A value, so that the cold functions below keep the loops' state in registers.
+// The control warp's state for handing tasks over. Passed by value, so the cold functions below keep the loops' state in registers.
 struct Hands {
   Worker* worker;
   u32 me;    // the worker's number
   u32 turn;  // frames handed over
 
   DWELL_DEVICE Frame* frame() const { return frame_at(worker, (turn & 1U) == 0 ? kFrame0 : kFrame1); }
-  // As one thread sees it: others may look a moment later, and see another state.
+  // The calling thread's view: other lanes may read another state a moment later.
   DWELL_DEVICE bool idle() const { return *const_cast<const volatile u32*>(&worker->idle) != 0; }
-  // The same in all lanes, for what they then do together or not at all. Called by all lanes.
+  // One view for all lanes, for a common decision. Called by all lanes.
   DWELL_DEVICE bool idle_to_all() const { return broadcast(idle() ? 1 : 0) != 0; }
 
   // Counts the worker as idle, or no longer (Control::idle). Called by one thread.
@@ -40,15 +40,15 @@ struct Hands {
     add<Order::relaxed>(&lease.control->idle.value, counted != 0 ? 1U : ~0U);
   }
 
-  // Lets the executing warps go on with the frame.
+  // Releases the frame to the executing warps.
   DWELL_DEVICE void arrive() {
     sync_lanes();
     ++turn;
     asm volatile("barrier.arrive %0, %1;" ::"n"(kFrameBarrier), "n"(kBlockThreads) : "memory");
   }
 
-  // The acquire half, behind the loads that brought a task: what was written before it was submitted is seen by its own loads, whatever
-  // this multiprocessor's L1 held.
+  // The acquire half, after the loads of a task: its own loads see what was written before its submission, whatever this multiprocessor's
+  // L1 held.
   static DWELL_DEVICE void acquire(u32 flags) {
     if ((flags & flag::memory) == 0) return;
     if (lane() == 0) {
@@ -60,8 +60,8 @@ struct Hands {
     sync_lanes();
   }
 
-  // Gives a task to the executing warps, which are idle. Lane l holds quad l; words and position are the same in all lanes. `Acquired`:
-  // the quads were loaded so.
+  // Hands a task over to the idle executing warps. Lane l holds quad l; words and position are the same in all lanes. `Acquired`: the
+  // caller has acquired.
   template <bool Acquired = false>
   DWELL_DEVICE void hand(const Lease& lease, const Quad& quad, u32 word0, u32 word1, u32 position) {
     const u32 flags = word1 >> 4U;
@@ -80,11 +80,11 @@ struct Hands {
     arrive();
   }
 
-  // Where the words of a lone task go that this lane will hold: found while the load of the ring is under way.
+  // Returns the frame address for this lane's words of a lone task. Computed while the load of the ring is pending.
   DWELL_DEVICE u32* words_of_lane() const { return frame()->word + (lane() & 3U) * 3; }
 
-  // The same for a task of one slot that was acquired, without a word between the lanes, to words_of_lane(). What the executing warps need
-  // comes first: a plain task is noted behind the hand-over, and who has more to do behind it than to complete it waits for that.
+  // The same for an acquired task of one slot, stored to words_of_lane() without communication between lanes. A plain task is noted after
+  // the hand-over, to save latency. The executing warps wait for that note if they do more than complete the task.
   DWELL_DEVICE void hand_lone(const Lease& lease, const Quad& quad, u32* to, u32 position) {
     if (lane() < 4) {
       to[0] = quad.word[0];
@@ -108,7 +108,7 @@ struct Hands {
     }
   }
 
-  // Hands over a task taken from this place of the ready queue: its first slot is in lanes 0 to 3. The caller has acquired.
+  // Hands over a task from this place of the ready queue. Its first slot is in lanes 0 to 3. The caller has acquired.
   DWELL_DEVICE void hand_queued(const Lease& lease, TaskQuads* task, u32 place) {
     const u32 word0 = broadcast(task->quad[0].word[0]);
     const u32 word1 = broadcast(task->quad[0].word[1]);
@@ -126,8 +126,8 @@ struct Hands {
 
 namespace control {
 
-// A task keeps the worker in a lease that is over. A graph is asked to let it go, which other tasks do not hear: it does so behind the node
-// that runs, so only a node that runs long holds the lease up. Called by one thread.
+// Asks the running task to release the worker, since the lease is over. A graph complies after the running node, so only a long node delays
+// the lease. A single operator does not. Called by one thread.
 DWELL_DEVICE void keep_on(const Lease& lease, Hands hands) {
   volatile u32* const yield = &hands.worker->context.yield;
   const u32 now = now_ticks();
@@ -138,7 +138,7 @@ DWELL_DEVICE void keep_on(const Lease& lease, Hands hands) {
   if (now - hands.worker->asked > seat::kLong) seat::note_overdue(lease, &hands.worker->way);
 }
 
-// Whether a worker may leave a lease that is over: when its operator has returned and seat::may_leave allows it. Called by all lanes.
+// Returns whether a worker may leave a lease that is over: its operator has returned, and seat::may_leave allows it. Called by all lanes.
 DWELL_DEVICE_COLD bool may_leave(const Lease& lease, Hands hands) {
   u32 leaves = 0;
   if (lane() == 0) {
@@ -150,12 +150,12 @@ DWELL_DEVICE_COLD bool may_leave(const Lease& lease, Hands hands) {
   return broadcast(leaves) != 0;
 }
 
-// Counts a worker that waits for a task as idle, when it is. Called by all lanes.
+// Counts a waiting worker as idle, if its executing warps are. Called by all lanes.
 DWELL_DEVICE_COLD void note_wait(const Lease& lease, Hands hands) {
   if (lane() == 0 && hands.idle()) hands.count_as_idle(lease, 1);
 }
 
-// Gives up the seat of a worker outside the crew when it may leave. Called by all lanes. False when the worker stays.
+// Gives up the seat of a worker outside the crew, if it may leave. False when the worker stays. Called by all lanes.
 DWELL_DEVICE_COLD bool leave(const Lease& lease, Hands hands) {
   if (!may_leave(lease, hands)) return false;
   sync_lanes();
@@ -169,7 +169,8 @@ DWELL_DEVICE_COLD bool leave(const Lease& lease, Hands hands) {
   return broadcast(gone) != 0;
 }
 
-// Gives up the seat of a member of the fetch crew, with what goes with it. Called by all lanes. False when the worker stays.
+// Gives up the seat of a member of the fetch crew, and stores the state that goes with it. False when the worker stays. Called by all
+// lanes.
 DWELL_DEVICE_COLD bool leave_crew(const Lease& lease, Hands hands, OpenWindow window, bool reads) {
   sync_lanes();
   u32 gone = 0;
@@ -186,15 +187,14 @@ DWELL_DEVICE_COLD bool leave_crew(const Lease& lease, Hands hands, OpenWindow wi
   return broadcast(gone) != 0;
 }
 
-// Asks a graph, or an operator and those that it makes, to let the worker go when more urgent tasks wait, as at the end of a lease. Called
-// by all lanes.
+// Asks a graph, or spawned tasks, to release the worker when more urgent tasks wait, as at the end of a lease. Called by all lanes.
 DWELL_DEVICE_COLD void make_way(const Lease& lease, Hands hands) {
   const u32 level = broadcast(*const_cast<const volatile u32*>(&hands.worker->level));
   const bool urgent = levels::has_from(lease, levels::priority_of(level) + 1);
   if (urgent && lane() == 0) *const_cast<volatile u32*>(&hands.worker->context.yield) = 1;
 }
 
-// Waits until a long task has ended, on a worker that has no claim. Called by all lanes.
+// Waits for the end of a long task, on a worker without a claim. Called by all lanes.
 DWELL_DEVICE_COLD void sit_out(const Lease& lease, Hands hands) {
   while (!hands.idle_to_all()) {
     if (lane() == 0 && seat::is_over(lease, seat::crew_word(&lease.control->crew.over))) keep_on(lease, hands);
@@ -205,7 +205,7 @@ DWELL_DEVICE_COLD void sit_out(const Lease& lease, Hands hands) {
   sync_lanes();
 }
 
-// Takes a task from the ready queue if there is one. The executing warps are idle. Returns the turn after it.
+// Takes a task from the ready queue, if any, for the idle executing warps. Returns the turn after it.
 DWELL_DEVICE_COLD u32 help(const Lease& lease, Hands hands) {
   u32 place = 0;
   u32 claimed = 0;
@@ -220,16 +220,16 @@ DWELL_DEVICE_COLD u32 help(const Lease& lease, Hands hands) {
   return hands.turn;
 }
 
-// The `turn`-th window since the seats were laid out: one left over from before, or a fresh one.
+// Returns the `turn`-th window since the seats were laid out: one left over from before, or a fresh one.
 DWELL_DEVICE OpenWindow window_at(const Lease& lease, u32 turn) {
-  // All that may be needed, in the latency of one load.
+  // All loads at once, in the latency of one.
   const u32 open = lease.control->open_count;
   const u32 base = lease.control->window_base;
   const OpenWindow left = lease.control->open[turn % kMaxCrew];
   return turn < open ? left : OpenWindow{base + (turn - open), 0};
 }
 
-// One look of a member of the fetch crew: words of several lines, one a lane, in the latency of one load.
+// One poll by a member of the fetch crew: words of several lines, one a lane, in the latency of one load.
 class CrewView {
  public:
   enum Word : u32 {
@@ -253,7 +253,7 @@ class CrewView {
     kWords
   };
 
-  // Called by all lanes of the worker `me`. `asks_host`: the last three are looked at, in host memory.
+  // Called by all lanes of the worker `me`. `asks_host`: also loads the last three words, from host memory.
   static DWELL_DEVICE CrewView look(const Lease& lease, u32 me, bool asks_host) {
     const Control& all = *lease.control;
     const u32* from = &all.crew.frontier;
@@ -290,11 +290,11 @@ struct Singly {
   u32 drains;
 };
 
-// Whether a task with this word 0 comes before those that wait. Called by all lanes.
+// Returns whether a task with this word 0 precedes all waiting tasks. Called by all lanes.
 DWELL_DEVICE_COLD bool comes_first(const Lease& lease, u32 word0) { return !levels::has_from(lease, levels::priority_in(word0)); }
 
-// Fetches one after the other the tasks of `batch` (eight slots from `position` on, of which `left` belong to the window), whatever
-// they ask for.
+// Fetches the tasks of `batch` one by one, with any flags. `batch` has eight slots from `position` on, of which `left` belong to the
+// window.
 DWELL_DEVICE_COLD Singly fetch_singly(const Lease& lease, Hands hands, Quad batch, u32 position, u32 left, u32 drains) {
   const u32 votes = ballot(batch.lap == lap_of(position + lane() / 4, lease.ring_shift));
   u32 passed = 0;
@@ -341,7 +341,7 @@ class ControlWarp {
     u32 seated = 0;
     if (lane() == 0) seated = seat::take(lease_, hands_.me) ? 1 : 0;
     if (broadcast(seated) != 0) {
-      // By a worker that nobody waits for, where there is one.
+      // By a worker outside the crew, if any, which delays no fetch.
       const bool fetches = hands_.me < lease_.crew;
       if (lane() == 0) observe::take_seat(lease_, hands_.worker);
       if (lane() == 0 && (!fetches || lease_.workers == lease_.crew)) seat::begin(lease_);
@@ -358,7 +358,7 @@ class ControlWarp {
   }
 
  private:
-  // A worker outside the crew: claims one place of the ready queue after the other and watches only that.
+  // A worker outside the crew: claims places of the ready queue one by one, and polls only the claimed one.
   DWELL_DEVICE void consume() {
     const u64 left = load<Order::relaxed, Scope::device>(lease_.claims + hands_.me);
     u32 place = static_cast<u32>(left);
@@ -375,7 +375,7 @@ class ControlWarp {
       u32 over = lease_.number - 1;
       bool here = false;
       for (u32 round = 0;; ++round) {
-        // Beside the place, in the same latency, and rarely enough that all workers together do not crowd its line.
+        // Loaded with the place, in the same latency, and rarely enough to avoid contention on its line.
         if (lane() == 4 && (round & 1U) == 0) over = load<Order::relaxed, Scope::device>(&lease_.control->crew.over);
         if (lane() < 4) task.quad[0] = load_quad<Scope::device>(mine);
         const bool links = has(part::links) && linked::is_on(hands_.worker);  // in the shadow of the load
@@ -386,7 +386,7 @@ class ControlWarp {
         if (!seat::is_over(lease_, broadcast(over, 4))) continue;
         if (control::leave(lease_, hands_)) return;  // the successor watches the place
       }
-      // While the task before still runs.
+      // While the previous task still runs.
       Hands::acquire(broadcast(task.quad[0].word[1]) >> 4U);
       if (sorts(lease_) && !hands_.idle_to_all()) control::make_way(lease_, hands_);
       if (!hands_.idle()) {
@@ -394,7 +394,7 @@ class ControlWarp {
         while (!hands_.idle() && now_ticks() - taken < kGrace) {}
       }
       if (hands_.idle_to_all()) {
-        // The place is still this worker's, and nobody fills it anew: the successor reads it again.
+        // The place stays claimed, so no producer refills it: the successor reads it again.
         if (seat::is_over(lease_, broadcast(over, 4)) && control::leave(lease_, hands_)) return;
         // The next claim is under way while the task is handed over.
         const u32 here = place;
@@ -404,7 +404,7 @@ class ControlWarp {
         place = broadcast(place);
         continue;
       }
-      // A long task runs here: another worker gets this one, and no place is claimed before the operator has returned.
+      // A long task runs here: requeue this one, and claim no place before the operator has returned.
       if (lane() == 0) ready_queue::clear_claim(lease_, hands_.me);
       levels::pass_on(lease_, task);
       claimed = false;
@@ -415,7 +415,7 @@ class ControlWarp {
   // A member of the fetch crew.
   DWELL_DEVICE void fetch() {
     using View = control::CrewView;
-    // All loads ahead of the first use, in one latency.
+    // All loads before the first use, in one latency.
     OpenWindow window = seat()->window;
     const u32 quiet_since = seat()->quiet_since;
     const u32 former_drains = seat()->drains;
@@ -425,13 +425,13 @@ class ControlWarp {
     hands_.worker->quiet_since = lease_.wakes != 0 ? now_ticks() : quiet_since;
     drains() = former_drains;
     bool quiet = false;  // the last read found nothing
-    bool calls = false;  // the host is to answer
+    bool calls = false;  // calls of the host are unanswered
     for (u32 round = alone ? 0 : 1;; ++round) {
-      // A member whose predecessor read alone reads at once: the host may be waiting for a lone task. A busy member looks up from its reads
-      // now and then only. It needs no leave for its next window: windows are given out in order, one a member, so none lies further ahead
-      // than the crew is large.
+      // A member whose predecessor was the only reader reads at once: the host may be waiting for a lone task. A busy member polls all else
+      // only at times. It takes its next window without a check: windows are assigned in order, one a member, so none is further ahead than
+      // the crew's size.
       if (round != 0 && (!busy_ || (round & 3U) == 0)) {
-        // The host's wish to end the lease usually comes through the ring; here it is found behind tasks that hold the ring up.
+        // The host usually ends a lease through the ring. This poll finds the request when tasks block the ring.
         const bool asks = (quiet && (round & 1U) != 0) || (busy_ && (round & 15U) == 0);
         const View seen = View::look(lease_, hands_.me, asks);
         const u32 frontier = seen[View::frontier];
@@ -440,7 +440,7 @@ class ControlWarp {
         over_ = seat::is_over(lease_, seen[View::over]);
         if (over_) {
           const bool ends = seat::is_over(lease_, seen[View::end]);
-          // The usual way out, without a further look.
+          // The usual way out, without further loads.
           bool leaves = (ends || seen[View::waiter] != 0) && broadcast(hands_.idle() && hands_.worker->way.overdue == 0 ? 1 : 0) != 0;
           if (leaves)
             hands_.worker->way.may_free = ends ? 1 : 0;
@@ -450,7 +450,7 @@ class ControlWarp {
             set_busy(false);
             if (control::leave_crew(lease_, hands_, window, alone)) return;
           }
-          // Tasks that wait go on waiting; only those that run are let finish.
+          // Let running tasks finish; waiting ones stay.
           if (ends) {
             control::sit_out(lease_, hands_);
             continue;
@@ -472,12 +472,12 @@ class ControlWarp {
         if (has(part::gates) && seen[View::gates] != 0 && looks) gates::look(lease_);
         calls = has(part::host_nodes) && seen[View::callers] != 0;
         if (calls && looks) host_nodes::look(lease_);
-        // Tasks in the queue that nobody has claimed: all workers outside the crew are occupied, or there are none.
+        // The queue has unclaimed tasks: all workers outside the crew are busy, or there are none.
         const bool backlog = is_after(seen[View::tail], seen[View::head]);
         if (sorts(lease_) && lane() == 0) hands_.worker->backlog = backlog ? 1 : 0;
-        // The operator here may be the one that is asked: of a gang, that is the worker of its first group alone.
+        // The operator here may be the one to yield: of a gang, only the worker of its first group.
         if (sorts(lease_) && backlog && !hands_.idle_to_all()) control::make_way(lease_, hands_);
-        // In a lease that is over, only while a task keeps all workers there: a gang may need this one too.
+        // In a lease that is over, only while a long task keeps all workers in it: a gang may need this one too.
         if (backlog && (!over_ || seen[View::overdue] != 0) && (!busy_ || lease_.workers == lease_.crew) && hands_.idle_to_all())
           hands_.turn = control::help(lease_, hands_);
         if (!mine) {
@@ -508,8 +508,8 @@ class ControlWarp {
     busy_ = busy;
   }
 
-  // Counts `got` slots of the window as fetched; at its end, takes the next. Part of this warp's latency overlaps what it does in between,
-  // so the turn is drawn (draw) before and used after.
+  // Counts `got` slots of the window as fetched; at its end, takes the next window. In two halves, draw and advance, so the atomic's
+  // latency overlaps the work in between.
   DWELL_DEVICE u32 draw(const OpenWindow& window, u32 got) {
     u32 turn = 0;
     if (window.offset + got == kWindow && lane() == 0) {
@@ -530,8 +530,8 @@ class ControlWarp {
     const u32 known = drains();
     for (u32 round = 0; round < rounds; ++round) {
       const u32 position = window->number * kWindow + window->offset;
-      // An acquire spares the lone task the fence before it: 0.3 us of its 3.4. It empties the multiprocessor's L1 each time, which is
-      // cheap here, where one warp polls, and too dear for read_busy.
+      // An acquire saves the lone task the fence before it: 0.3 us of its 3.4. It empties the multiprocessor's L1 each time, which is cheap
+      // here, where one warp polls, and too expensive for read_busy.
       const bool idle = hands_.idle();  // in the shadow of the load; once true, it stays so until a task is handed over
       const bool links = has(part::links) && linked::is_on(hands_.worker);
       u32* const to = hands_.words_of_lane();
@@ -541,7 +541,7 @@ class ControlWarp {
         if (ballot(links) != 0) break;  // to serve the run
         continue;
       }
-      // The lone task, which is what latency is about: nothing between the votes and the executing warps.
+      // The lone task, the latency-critical case: nothing between the votes and the executing warps.
       const bool plain = ballot(Header::simple(quad.word[1], known) && idle) % 2 != 0;  // lane 0 has the header
       if ((votes >> 4U & 15U) == 15U || !plain) {
         const u32 passed = take<1>(&quad, window);
@@ -567,8 +567,8 @@ class ControlWarp {
     return got;
   }
 
-  // Takes the tasks at the window's offset out of `Depth` batches of eight slots (a single one was acquired): one for the own executing
-  // warps if they are idle, the rest for the ready queue, with one atomic.
+  // Takes the tasks at the window's offset from `Depth` batches of eight slots (a single one was acquired). Hands one over to the own
+  // executing warps, if idle, and adds the rest to the ready queue with one atomic.
   template <u32 Depth>
   DWELL_DEVICE u32 take(Quad* batch, OpenWindow* window) {
     const u32 position = window->number * kWindow + window->offset;
@@ -595,9 +595,9 @@ class ControlWarp {
       return singly.passed;
     }
     const u32 turn = draw(*window, got);
-    // A member that is about to leave keeps its operator free.
+    // A member that is about to leave runs no task itself.
     const u32 own = broadcast(hands_.idle() && !over_ && hands_.worker->backlog == 0 ? 1 : 0);
-    u32 place = 0;  // is on its way while the own task is handed over
+    u32 place = 0;  // pending while the own task is handed over
     if (got > own && !sorts(lease_) && lane() == 0) place = fetch_add<Order::relaxed>(&lease_.control->tail.value, got - own);
     if (own != 0) hands_.hand<Depth == 1>(lease_, batch[0], broadcast(batch[0].word[0]), broadcast(batch[0].word[1]), position);
     if (got > own && sorts(lease_)) {

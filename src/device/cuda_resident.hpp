@@ -4,7 +4,7 @@
 #include "device/cuda_control.hpp"
 #include "device/plain.hpp"
 
-// What operators call that make tasks.
+// Called by operators that make tasks.
 #if (DWELL_PARTS) & (1U << 7U)
 extern "C" __device__ __noinline__ void dwell_spawn(dwell::device::Context* context, dwell::u32 opcode, dwell::device::Make how,
                                                     dwell::u64 bytes) {
@@ -12,8 +12,8 @@ extern "C" __device__ __noinline__ void dwell_spawn(dwell::device::Context* cont
 }
 #endif
 
-// DWELL_WORKERS: the workers for which a multiprocessor is to have registers at least. src/jit defines it where operators are inlined;
-// without it the compiler takes what it likes.
+// DWELL_WORKERS: least workers for which a multiprocessor must have registers. src/jit defines it where operators are inlined; without it
+// the compiler chooses.
 #if defined(DWELL_WORKERS)
 #define DWELL_BOUNDS __launch_bounds__(dwell::device::kBlockThreads, DWELL_WORKERS)
 #else
