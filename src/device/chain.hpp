@@ -1,9 +1,9 @@
-// Chains of a graph: nodes of which each waits for the one before it alone, and their records lie one behind the other. Their worker reads
-// them ahead into its own memory, so that a step costs no look at the device's.
+// Chains of a graph: nodes that each wait only for the one before, with consecutive records. The worker reads them ahead into its own
+// memory, so a step costs no load of device memory.
 //
-// What is read ahead lies in four blocks of eight slots, which are used in turn. Invariant: while a node runs whose record begins in a
-// block, this block and the next are there for all threads, and the third is on its way. The step that comes into a block issues the third
-// from there, over the one that it has left before, and waits for the second. So the record behind the one that runs is always there.
+// The read-ahead memory has four blocks of eight slots, used in turn. Invariant: while a node runs whose record begins in a block, this
+// block and the next are loaded for all threads, and the third is pending. The step into a block issues the third block from there, over
+// the one left before, and waits for the second. So the record after the running one is always loaded.
 #pragma once
 
 #include "device/graph.hpp"
@@ -14,7 +14,7 @@ namespace dwell::device::chain {
 inline constexpr FramePlace kNowhere = ~0U;
 inline constexpr FramePlace kSame = ~0U - 1;  // the same task comes next (sources::calls_again)
 
-// What a worker looks at behind a node, before the barrier: a thread behind that may already be inside the next operator.
+// What a worker reads after a node, before the barrier: after it, another thread may already be in the next operator.
 struct Seen {
   u32 word0;  // of the next node's header
   u32 word1;
@@ -27,17 +27,17 @@ struct Seen {
 inline constexpr u32 kBlock = 8;  // of fewer slots, a step pays more for the instructions that issue one
 static_assert(4 * kBlock == kAheadSlots && 3 * kBlock <= kPadding);
 
-// Whether a frame was read ahead.
+// Returns whether a frame is in the read-ahead memory.
 DWELL_DEVICE bool is_ahead(FramePlace place) { return place < kAheadSlots; }
 
-// The place `slots` behind one that is read ahead.
+// Returns the place `slots` behind one in the read-ahead memory.
 DWELL_DEVICE FramePlace behind(FramePlace place, u32 slots) { return (place + slots) & (kAheadSlots - 1); }
 
-// Whether the node at `next`, behind the one at `at`, begins in another block.
+// Returns whether the node at `next`, behind the one at `at`, begins in another block.
 DWELL_DEVICE bool is_in_another_block(FramePlace at, FramePlace next) { return ((at ^ next) & kBlock) != 0; }
 
-// Copies of a word from global to shared memory in groups, which the calling thread waits for. Where none are asynchronous, each takes its
-// time at once.
+// Copies of a word from global to shared memory, in groups for which the calling thread waits. Synchronous where the device has no
+// asynchronous ones.
 DWELL_DEVICE void copy_word(u32 to, u64 from) {
 #if DWELL_ASYNC_COPIES
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
@@ -65,7 +65,7 @@ DWELL_DEVICE void await_copies_but_one() {
 // Copies a block from `address` on to `place`, the first of a block; `slots` is the address of Worker::slots in shared memory. Called by
 // warp 0: a lane a word of two slots, and one a link.
 DWELL_DEVICE void copy_block(u32 slots, FramePlace place, u64 address) {
-  // The lane is asked for anew: what follows from it would else be kept across the calls of operators, and cost them registers.
+  // Read the lane again: else the compiler keeps values derived from it across calls of operators, which costs them registers.
   u32 lane;
   asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));
   if ((lane & 3U) != 0) {
@@ -74,34 +74,34 @@ DWELL_DEVICE void copy_block(u32 slots, FramePlace place, u64 address) {
     const u64 from = address + lane * 4;
 #pragma unroll
     for (u32 i = 0; i < kBlock; i += 2) copy_word(to + i * kSlotWords * 4, from + i * kCell);
-    // The first place is there twice, so that the slots of a record are always neighbours.
+    // The first slot is repeated at the end, so the slots of a record are always adjacent.
     if (place == 0 && lane < 16) copy_word(to + kAheadSlots * kSlotWords * 4, from);
   }
   end_of_copies();
 }
 
-// Begins to read ahead, at place 0, what lies behind the node at `place`, which was not. Called by warp 0.
+// Starts to read ahead, into place 0, what follows the node at `place`, which was not read ahead. Called by warp 0.
 DWELL_DEVICE_COLD void begin(const Lease& lease, Worker* worker, FramePlace place) {
   const Frame* const frame = frame_at(worker, place);
   const Header header = frame->header();
   const u64 address = graph::address_of(lease, frame->position() + header.slots);
   const u32 slots = address_in_shared(worker->slots);
-  // What an earlier chain has read too far must not land on top of this.
+  // Pending copies of an earlier chain must not overwrite these.
   await_copies();
 #pragma unroll 1
   for (u32 i = 0; i < 3 * kBlock; i += kBlock) copy_block(slots, i, address + i * kCell);
 }
-// Waits until it is there, for the lanes of warp 0; the others see it behind a barrier.
+// Waits for these copies, for the lanes of warp 0. The others see them after a barrier.
 DWELL_DEVICE void await_begin() { await_copies(); }
-// The node behind the one at `place`, for which begin was called.
+// Returns the place of the node behind the one at `place`, for which begin was called.
 DWELL_DEVICE FramePlace first(const Lease&, Worker*, FramePlace) { return 0; }
 
-// The steps of a worker from task to task, of chains that are read ahead among them. One address in shared memory serves all of a step, in
-// a register: of several the compiler keeps some in local memory, or works them out anew.
+// The steps of a worker from task to task, also in read-ahead chains. A step uses one shared-memory address, in a register: of several the
+// compiler would keep some in local memory, or compute them again.
 class Steps {
  public:
   explicit DWELL_DEVICE Steps(Worker* worker) {
-    // The grid has one dimension, which the assembler does not know: it sees through a copy.
+    // Adds 0 as ctaid.z (the grid has one dimension), which hides the address from the assembler; it would see through a copy.
     asm volatile("{ .reg .u32 none; mov.u32 none, %%ctaid.z; add.u32 %0, %1, none; }" : "=r"(worker_) : "r"(address_in_shared(worker)));
   }
 
@@ -111,12 +111,12 @@ class Steps {
   // Runs an operator for the task at `at`.
   DWELL_DEVICE void call(Callee callee, u32 opcode, FramePlace at) const {
     const u32 arguments = worker_ + at * (kSlotWords * 4) + sizeof(u32) * kHeaderWords;
-    // By each thread for itself, since no barrier follows before the operator.
+    // Each thread stores it for itself, since no barrier precedes the operator.
     asm volatile("st.shared.u32 [%0 + %1], %2;" ::"r"(worker_), "n"(kArguments), "r"(arguments) : "memory");
     call_operator(callee, worker_ + kContext, opcode, arguments);
   }
 
-  // The place of the node behind the one at `at`, whose header has this word, or kNowhere.
+  // Returns the place of the node behind the one at `at`, whose header has this word 1, or kNowhere.
   DWELL_DEVICE FramePlace behind(FramePlace at, u32 word1) const {
     return (word1 & flag::node::chain << 4U) != 0 ? chain::behind(at, word1 & 0xFU) : kNowhere;
   }
@@ -140,14 +140,14 @@ class Steps {
     return seen;
   }
 
-  // Issues a block, in the step to the node at `next`, in another block than the one before. Called by warp 0, behind the operator before.
+  // Issues a block, in the step to the node at `next`, the first in its block. Called by warp 0, after the operator before.
   DWELL_DEVICE void read_ahead(const Lease& lease, FramePlace next) const {
     u32 word2;
     asm volatile("ld.volatile.shared.u32 %0, [%1];" : "=r"(word2) : "r"(worker_ + next * (kSlotWords * 4) + 8) : "memory");
     // The record's cell, less the slots of its block before it.
     const u32 block = word2 - (next & (kBlock - 1));
     copy_block(worker_, chain::behind(next & ~(kBlock - 1), 2 * kBlock), graph::address_of(lease, block + 2 * kBlock));
-    // All but the newest block are there.
+    // All but the newest block are loaded.
     await_copies_but_one();
   }
 
@@ -162,13 +162,13 @@ class Steps {
 
 #else
 
-// Nothing is gained by reading ahead: the processor does it.
+// No read-ahead in software: the processor does it.
 DWELL_DEVICE bool is_ahead(FramePlace) { return false; }
 DWELL_DEVICE bool is_in_another_block(FramePlace, FramePlace) { return false; }
 DWELL_DEVICE void begin(const Lease&, Worker*, FramePlace) {}
 DWELL_DEVICE void await_begin() {}
 
-// Reads the node behind that at `place`. Returns where.
+// Reads the node behind the one at `place`. Returns its place.
 DWELL_DEVICE FramePlace first(const Lease& lease, Worker* worker, FramePlace place) {
   const FramePlace to = place == kFrame0 ? kFrame1 : kFrame0;
   const Frame* const from = frame_at(worker, place);
@@ -186,12 +186,12 @@ DWELL_DEVICE FramePlace first(const Lease& lease, Worker* worker, FramePlace pla
   return to;
 }
 
-// An exception has left the operator of the task at `at`, and is being handled: the task has failed, unless it had before.
+// Handles an exception that has left the operator of the task at `at`: the task has failed, unless it had before.
 DWELL_DEVICE_COLD void threw(Worker* worker, FramePlace at) {
   if (worker->context.status == status::ok) worker->context.status = status::exception;
   if (worker->threw != nullptr) worker->threw(worker->threw_to, frame_at(worker, at)->word);
 }
-// The same for a checked operator that has asked for elements that there are not.
+// The same for a checked operator that has accessed elements out of bounds.
 DWELL_DEVICE_COLD void left_bounds(Worker* worker, const OutOfBounds& out) {
   Context& context = worker->context;
   if (context.status != status::ok) return;
@@ -205,7 +205,7 @@ class Steps {
   Worker* worker() const { return worker_; }
   void call(Callee callee, u32 opcode, FramePlace at) const {
     worker_->context.arguments = frame_at(worker_, at)->arguments();
-    // Costs nothing where nothing is thrown: the tables that lead to the handler are read by the unwinder alone.
+    // Free unless an exception is thrown: only the unwinder reads the handler tables.
     try {
       callee(&worker_->context, opcode, worker_->context.arguments);
     } catch (const OutOfBounds& out) {

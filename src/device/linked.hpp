@@ -1,20 +1,18 @@
-// Runs of linked tasks: tasks of the ring that lie one behind the other, each linked to the one before and waiting for it alone. Their
-// worker goes from one to the next as in a chain of a graph: what follows is read ahead into its own memory, and what has ended is
-// completed meanwhile, several tasks with one fence. Without this a step pays for a fence, and for ways to the link word and to the next
-// slots.
+// Runs of linked tasks: consecutive tasks of the ring, each of which waits only for the one before. The worker steps through them as
+// through a chain of a graph. Next tasks are read ahead into its own memory, and ended ones are completed meanwhile, several with one
+// fence. Else each step would pay for a fence, and for loads of the link word and the next slots.
 //
-// Two work together. The executing warps end a task, note it in `ended`, and go on with the task behind it when `ready` says that it is
-// there. A *server* completes those that are noted, and reads ahead: the control warp while operators run, or warp 0 where there is no room
-// in `ended` or nothing ready. Invariants:
+// The executing warps end a task, note it in `ended`, and begin the next one if it is in `ready`. A *server* completes noted tasks, and
+// reads ahead: the control warp while operators run, or warp 0 when `ended` is full or nothing is ready. Invariants:
 //   - Only who holds `busy` serves, and only a server completes noted tasks or writes slots that are read ahead.
-//   - A task is shown in `ready` only if the link word of the one before has named it as the only waiter. That word is exchanged only by a
-//     server of this worker, so nobody else goes on with the task. Others may stand in the list by then: the server lets those go on.
+//   - A task is published in `ready` only if the link word of the one before named it as the only waiter. Only a server of this worker
+//     exchanges that word, so no other thread releases the task. Waiters that joined the list since are released by the server.
 //   - Slots that a server writes are not shown for this run, and the task that runs is. A server that knows an older task writes none that
 //     is ahead of what was shown to it, and fewer slots than would come around to the running task's.
 //   - A run begins under `busy`, so that no server still writes slots for the one before.
 //   - What was noted is complete before the worker does anything else than go on with the run, and before the task that has ended the run.
-// A task that is cancelled after it was read ahead runs, unless a server looks before its turn comes: each pass takes back what is marked.
-// Modelled in tests/model/linked.pml.
+// A task that is cancelled after it was read ahead runs, unless a server's pass before its turn takes it back. Modelled in
+// tests/model/linked.pml.
 #pragma once
 
 #include "device/chain.hpp"
@@ -24,10 +22,10 @@ namespace dwell::device::linked {
 
 #if DWELL_CONTROL_WARP
 
-inline constexpr u32 kQuietLooks = 16;  // that the control warp leaves out while one task runs
+inline constexpr u32 kQuietLooks = 16;  // polls that the control warp skips while one task runs
 static_assert(kLookahead % 8 == 0 && kLookahead < kLanes && kLookahead + 2 < kLinkedSlots && LinkedWork::kMost < kLanes);
 
-// Memory of the worker, which two warps look at.
+// Accesses to memory of the worker that two warps share.
 DWELL_DEVICE u32 see(const u32* at) {
   u32 value;
   asm volatile("ld.acquire.cta.shared.u32 %0, [%1];" : "=r"(value) : "r"(address_in_shared(at)) : "memory");
@@ -44,7 +42,7 @@ DWELL_DEVICE void show(u32* at, u32 value) {
 DWELL_DEVICE void show(u64* at, u64 value) {
   asm volatile("st.release.cta.shared.u64 [%0], %1;" ::"r"(address_in_shared(at)), "l"(value) : "memory");
 }
-// Begins to serve, unless somebody does. Called by all lanes, as end_serving is.
+// Becomes the server, unless there is one. Called by all lanes, as end_serving is.
 DWELL_DEVICE bool try_to_serve(LinkedWork* work) {
   u32 before = 1;
   if (lane() == 0)
@@ -56,14 +54,14 @@ DWELL_DEVICE void end_serving(LinkedWork* work) {
   if (lane() == 0) show(&work->busy, 0U);
 }
 
-// The task that runs, in one access: a server sees it whole.
+// The running task, in one access: a server never sees a torn value.
 struct Running {
   u32 run;
   u32 position;
   u32 behind;
   u32 on;
 };
-// In all lanes what lane 0 sees. Called by all lanes.
+// Returns lane 0's view in all lanes. Called by all lanes.
 DWELL_DEVICE Running running(const LinkedWork& work) {
   Running is;
   asm volatile("ld.volatile.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -78,30 +76,30 @@ DWELL_DEVICE void set_running(LinkedWork* work, u32 run, u32 position, u32 slots
                : "memory");
 }
 
-// Whether the task that runs belongs to a run, so that there may be something to serve.
+// Returns whether the running task belongs to a run, so there may be work for a server.
 DWELL_DEVICE bool is_on(const Worker* worker) { return *const_cast<const volatile u32*>(&worker->linked.on) != 0; }
 
-// What `ready` holds of a task that may be gone on with: runs tell it from what was read for a task 2^32 slots before.
+// The entry in `ready` of a task that may begin. The run's number distinguishes it from a task 2^32 slots before.
 DWELL_DEVICE u64 ready_as(u32 position, u32 run) { return static_cast<u64>(position) << 32U | run; }
 DWELL_DEVICE u32 place_in_ready(u32 position) { return position & (kLinkedSlots - 1); }
 DWELL_DEVICE FramePlace place_of(u32 position) { return kLinked + place_in_ready(position); }
 DWELL_DEVICE bool is_linked(FramePlace place) { return place >= kLinked; }
 
-// Whether a task needs nothing but to be run and completed, by word 1 of its header; it may be linked to one before it. Two slots at most:
-// the first place is there twice, so that those of a task are neighbours.
+// Returns whether a task only needs to be run and completed, by word 1 of its header; it may be linked. Two slots at most: the first slot
+// is repeated once, so those of a task are adjacent.
 DWELL_DEVICE bool is_plain(u32 word1) {
   constexpr u32 ignored = flag::system | flag::tracked | flag::memory | flag::link | flag::hard;
   const u32 slots = word1 & 0xFU;
   return (word1 & 0xFFFF0U & ~(ignored << 4U)) == 0 && (slots == 1 || slots == 2);
 }
 
-// What was read from a position on: slots, spread over the lanes as those of a task are, and link words, each in the lane of its number.
+// What was read from a position on: slots, spread over the lanes as those of a task, and link word i in lane i.
 struct Ahead {
   static constexpr u32 kEach = kLookahead * 4 / kLanes;
   Quad quad[kEach];
   u64 word;
 };
-// Starts to read it. What waits for nothing but this is valid by its laps; the caller acquires. Called by all lanes.
+// Starts the reads. The laps validate the slots; the caller acquires. Called by all lanes.
 DWELL_DEVICE Ahead look(const Lease& lease, u32 behind) {
   Ahead ahead;
 #pragma unroll
@@ -115,12 +113,12 @@ DWELL_DEVICE Ahead look(const Lease& lease, u32 behind) {
 
 DWELL_DEVICE TaskQuads first_of(const Ahead& ahead) { return TaskQuads{{ahead.quad[0]}}; }
 
-// Keeps of what was read from `behind` on the tasks that may be gone on with, one after the other, for this run. `leads`: the task before
-// them is waited for by the first alone. Returns how many there are. Called by all lanes.
+// Keeps, of the slots read from `behind` on, the consecutive tasks that may begin in this run. `leads`: only the first of them waits for
+// the task before. Returns how many. Called by all lanes.
 DWELL_DEVICE u32 keep(const Lease& lease, Worker* worker, const Ahead& ahead, u32 behind, u32 run, bool leads) {
   LinkedWork& work = worker->linked;
   const u32 shift = lease.ring_shift;
-  // Lanes 0 to kLookahead - 1 see to a slot each.
+  // Lanes 0 to kLookahead - 1 process a slot each.
   const u32 at = behind + lane();
   u32 word1 = 0;  // of the task that begins there
   bool whole = false;
@@ -137,7 +135,7 @@ DWELL_DEVICE u32 keep(const Lease& lease, Worker* worker, const Ahead& ahead, u3
   const u32 plain = ballot(whole && is_plain(word1));
   const u32 twos = ballot(slots == 2);
   const u32 leaders = ballot(lane() < kLookahead && ahead.word == link::waiting(lap_of(at, shift), index_of(at + slots, shift)));
-  // Heads are those that a leader leads to; up to the first slot that belongs to none.
+  // Heads: tasks whose predecessor is a leader, up to the first slot that belongs to none.
   u32 heads = plain & (((leaders & ~twos) << 1U) | ((leaders & twos) << 2U) | (leads ? 1U : 0U));
   heads &= ~(heads & twos & ~(wholes >> 1U));
   const u32 gap = ~(heads | (heads & twos) << 1U);
@@ -167,8 +165,8 @@ DWELL_DEVICE u32 keep(const Lease& lease, Worker* worker, const Ahead& ahead, u3
 DWELL_DEVICE u64 ended_as(u32 position, u32 word1) { return static_cast<u64>(position) << 32U | word1; }
 constexpr u64 kNoTask = 0;  // no header is 0
 
-// One pass of a server: reads ahead, and completes the tasks that are noted, each of which was gone on with. With them completes `last`, if
-// there is one, which was not, and returns in all lanes what its link word was. Called by all lanes.
+// One pass of a server: reads ahead, and completes the noted tasks, whose successors have begun. Also completes `last`, if any, whose
+// successor has not, and returns its old link word in all lanes. Called by all lanes.
 DWELL_DEVICE u64 serve_once(const Lease& lease, Worker* worker, u64 last) {
   LinkedWork& work = worker->linked;
   const Running is = running(work);
@@ -185,8 +183,8 @@ DWELL_DEVICE u64 serve_once(const Lease& lease, Worker* worker, u64 last) {
   const u32 position = static_cast<u32>(ended >> 32U);
   const u32 word1 = static_cast<u32>(ended);
   const u32 behind = position + (word1 & 0xFU);
-  // Release: the effects of those that have ended, as in publish. Acquire: what was written before the tasks ahead were submitted is seen
-  // by their loads, whatever this multiprocessor's L1 held. Once for all.
+  // One fence for all. Release: the effects of the ended tasks, as in publish. Acquire: the tasks ahead see what was written before their
+  // submission, whatever this multiprocessor's L1 held.
   bool system = (word1 & flag::system << 4U) != 0;
 #pragma unroll
   for (u32 i = 0; i < Ahead::kEach; ++i) system = system || ((lane() & 3U) == 0 && (ahead.quad[i].word[1] & flag::system << 4U) != 0);
@@ -196,14 +194,14 @@ DWELL_DEVICE u64 serve_once(const Lease& lease, Worker* worker, u64 last) {
   sync_lanes();
   u64 before = 0;
   if (mine) before = exchange<Order::relaxed>(link::word(lease, position), link::done(lap_of(position, shift), false));
-  // Of a task that has ended meanwhile, what was read says nothing: the word is done.
+  // If the task has ended meanwhile, its word is done, and `leader` proves nothing.
   const u64 lone = link::waiting(lap_of(is.position, shift), index_of(is.behind, shift));
   if (is.on != 0) keep(lease, worker, ahead, is.behind, is.run, broadcast(leader == lone ? 1 : 0) != 0);
   if (all == 0) return 0;
-  // Behind the exchange, as in settle.
+  // After the exchange, as in settle.
   if (mine) give_back(lease, position, status::ok);
   const u32 slots = broadcast(behind, all - 1) - broadcast(position);
-  // The fence above is the release; what has no effects adds none.
+  // The fence above is the release.
   if (lane() == 0) add<Order::relaxed>(&lease.control->completed.value, slots);
   const u32 others = ballot(mine && before != link::waiting(lap_of(position, shift), index_of(behind, shift)));
   if (others != 0) fence<Scope::device>();  // the acquire: their lists
@@ -216,12 +214,12 @@ DWELL_DEVICE u64 serve_once(const Lease& lease, Worker* worker, u64 last) {
   return static_cast<u64>(broadcast(static_cast<u32>(before >> 32U), all - 1)) << 32U | broadcast(static_cast<u32>(before), all - 1);
 }
 
-// One pass of the control warp while an operator runs, if there is anything to do. Called by all lanes.
+// One pass of the control warp while an operator runs, if there is work. Called by all lanes.
 DWELL_DEVICE_COLD void serve(const Lease& lease, Worker* worker) {
   LinkedWork& work = worker->linked;
   const Running is = running(work);
   if (is.on == 0) return;
-  // While a task runs long, a pass now and then sees what is cancelled: each empties the multiprocessor's L1.
+  // During a long task, only some passes run, to find cancels: each empties the multiprocessor's L1.
   u32 leaves_out = 0;
   if (lane() == 0 && is.behind == work.served && see(&work.noted) == see(&work.completed) && work.quiet < kQuietLooks) {
     ++work.quiet;
@@ -236,11 +234,11 @@ DWELL_DEVICE_COLD void serve(const Lease& lease, Worker* worker) {
   end_serving(&work);
 }
 
-// Begins a run with the task at `position`, which comes next and waited for the one before alone, if others are ready behind it. `ahead`:
-// what was read from there on; `acquired`: there was a fence behind that. Called by warp 0.
+// Begins a run with the next task, at `position`, the only waiter of the one before, if others are ready behind it. `ahead`: read from
+// there on. `acquired`: a fence followed those reads. Called by warp 0.
 DWELL_DEVICE_COLD void begin(const Lease& lease, Worker* worker, Ahead ahead, u32 position, bool acquired) {
   LinkedWork& work = worker->linked;
-  // A server may still be about to keep what belongs to the last run.
+  // A server may still be storing slots of the last run.
   if (!try_to_serve(&work)) return;
   const u32 run = broadcast(work.run) + 1;
   const u32 count = keep(lease, worker, ahead, position, run, true);
@@ -251,18 +249,18 @@ DWELL_DEVICE_COLD void begin(const Lease& lease, Worker* worker, Ahead ahead, u3
   end_serving(&work);
 }
 
-// The place of the task behind the one at `at`, which is about to run, if that belongs to a run; else kNowhere. Called by all threads.
+// Returns the place of the task behind the one that is about to run, if that belongs to a run; else kNowhere. Called by all threads.
 DWELL_DEVICE FramePlace first(const Worker* worker) { return is_on(worker) ? place_of(worker->linked.behind) : chain::kNowhere; }
-// The place of the task `slots` behind one at a place of a run.
+// Returns the place `slots` behind a place of a run.
 DWELL_DEVICE FramePlace behind(FramePlace place, u32 slots) { return kLinked + ((place - kLinked + slots) & (kLinkedSlots - 1)); }
 
-// What all threads look at behind an operator, before their barrier.
+// What all threads read after an operator, before their barrier.
 struct Step {
   u32 position;  // of the task that has ended
   u32 word1;     // of its header
   u32 run;
   u32 noted;
-  bool ready;  // the task behind it is there, and it can be noted
+  bool ready;  // the next task is in `ready`, and `ended` has room
 };
 DWELL_DEVICE Step look_behind(Worker* worker, FramePlace at, FramePlace next) {
   const volatile u32* const frame = worker->slots + at * kSlotWords;
@@ -272,25 +270,25 @@ DWELL_DEVICE Step look_behind(Worker* worker, FramePlace at, FramePlace next) {
   step.ready = shown == ready_as(step.position + (step.word1 & 0xFU), step.run) && step.noted - see(&work.completed) != LinkedWork::kMost;
   return step;
 }
-// Notes that the task of `step` has ended, which is gone on with. Behind the barrier; called by one thread.
+// Notes the end of the task of `step`, whose successor begins. Called by one thread, after the barrier.
 DWELL_DEVICE void note(Worker* worker, const Step& step) {
   LinkedWork& work = worker->linked;
-  // A release would wait for all stores of this thread, also for those to the host, and is not needed: accesses to shared memory are in
-  // order, and the fence of the server covers the multiprocessor's stores, as that of one thread covers those of its group.
+  // No release: it would wait for all stores of this thread, also for those to the host. Accesses to shared memory are in order, and the
+  // server's fence covers the multiprocessor's stores, as that of one thread covers those of its group.
   *const_cast<volatile u64*>(&work.ended[step.noted % LinkedWork::kEnded]) = ended_as(step.position, step.word1);
   *const_cast<volatile u32*>(&work.noted) = step.noted + 1;
 }
-// Whether the task at `position` may be gone on with, when the one before has named it as its only waiter. Called by one thread.
+// Returns whether the task at `position`, the only waiter of the one before, may begin. Called by one thread.
 DWELL_DEVICE bool is_ready(const Worker* worker, u32 position) {
   const LinkedWork& work = worker->linked;
   return see(&work.ready[place_in_ready(position)]) == ready_as(position, work.run);
 }
-// The task of the run that runs from now on. Called by one thread.
+// Sets the running task of the run. Called by one thread.
 DWELL_DEVICE void set_running(Worker* worker, u32 position, u32 slots) {
   set_running(&worker->linked, worker->linked.run, position, slots);
 }
 
-// One pass of warp 0, as serve_once: all that is noted is complete behind it.
+// One pass of warp 0, as serve_once. Afterwards all noted tasks are complete.
 DWELL_DEVICE_COLD u64 serve_oneself(const Lease& lease, Worker* worker, u64 last) {
   while (!try_to_serve(&worker->linked)) {}
   const u64 before = serve_once(lease, worker, last);
@@ -298,12 +296,12 @@ DWELL_DEVICE_COLD u64 serve_oneself(const Lease& lease, Worker* worker, u64 last
   return before;
 }
 
-// Ends the run, all of which is complete but perhaps the task that has ended last. Called by lane 0 of warp 0.
+// Ends the run. All its tasks are complete, except perhaps the last one. Called by lane 0 of warp 0.
 DWELL_DEVICE void stop(Worker* worker) { worker->linked.on = 0; }
 
 #else
 
-// Nothing is gained: a completion is a store. Each task is completed before the next one runs.
+// No runs: a completion is a store. Each task is completed before the next one runs.
 struct Ahead {
   TaskQuads task;
 };
