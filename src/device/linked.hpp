@@ -10,7 +10,7 @@
 //   - Slots that a server writes are not shown for this run, and the task that runs is. A server that knows an older task writes none that
 //     is ahead of what was shown to it, and fewer slots than would come around to the running task's.
 //   - A run begins under `busy`, so that no server still writes slots for the one before.
-//   - What was noted is complete before the worker does anything else than go on with the run, and before the task that has ended the run.
+//   - All noted tasks are complete before the worker does anything but continue the run, and before the task that has ended the run.
 // A task that is cancelled after it was read ahead runs, unless a server's pass before its turn takes it back. Modelled in
 // tests/model/linked.pml.
 #pragma once

@@ -1,5 +1,5 @@
-// Programs over the elements of tensors (program.hpp) that are known when this is compiled: what a program that runs often becomes,
-// instead of being interpreted (elementwise.hpp). Results are the same bits: the same operations in the same order, each rounded by itself.
+// Compiled programs over the elements of tensors (program.hpp). A program that runs often is compiled instead of interpreted
+// (elementwise.hpp). Results have the same bits: the same operations in the same order, each rounded by itself.
 //
 // The program is a type with
 //   static constexpr bool wide;               whether slots have 64 bits
@@ -17,7 +17,7 @@
 namespace dwell {
 namespace device {
 
-// Where the elements of a tensor lie: each behind the one before, all at the same place, or as sizes and strides say.
+// Layout of a tensor's elements: contiguous, all at one address, or by sizes and strides.
 enum class Lie : u8 { neighbours, once, strided };
 
 struct ProgramTensor {
@@ -25,7 +25,7 @@ struct ProgramTensor {
   Lie lie;
 };
 
-// Which of several functions is meant.
+// Selects an overload.
 template <u32 value>
 struct Choice {};
 
@@ -45,7 +45,7 @@ struct CompiledWords {
       if (P::tensor[i].lie == Lie::strided) return true;
     return false;
   }
-  // Whether an instruction computes something that takes a GPU more than a few instructions.
+  // Returns whether an instruction takes a GPU more than a few instructions.
   static DWELL_HOST_DEVICE bool is_long(Instruction in) {
     if (in.code() < Instruction::kFirstOp) return false;
     switch (static_cast<TensorOp>(in.code() - Instruction::kFirstOp)) {
@@ -59,7 +59,7 @@ struct CompiledWords {
       default: return true;
     }
   }
-  // Whether these are computed apart.
+  // Whether these are computed out of line.
   static DWELL_HOST_DEVICE bool computes_apart() {
 #if DWELL_PARALLEL_GROUP
     u32 count = 0;
@@ -101,8 +101,8 @@ struct SlotNumber<NumberClass::i64, u64> {
   using type = i64;
 };
 
-// What a task brings. A CPU reads it once, since its compiler cannot know that stores leave the words alone. On CUDA that would take too
-// many registers, and NVRTC 13.0 does not come to an end with some programs of 16-bit elements then.
+// A task's operands. A CPU reads them once, since its compiler cannot prove that stores do not change the words. On CUDA that would take
+// too many registers, and NVRTC 13.0 then does not terminate for some programs of 16-bit elements.
 template <class P>
 class CompiledOperands {
  public:
@@ -151,16 +151,15 @@ class CompiledOperands {
 #endif
 };
 
-// The values of the elements that a thread works on at once.
+// The values of a thread's current elements.
 template <class Slot, u32 each>
 struct Slots {
   Slot at[each];
 };
 
 #if DWELL_PARALLEL_GROUP
-// Operations of more than a few instructions, which a thread does for its elements one behind the other: out of line, where a program has
-// many of them. A worker runs its code once and has to fetch it: as code without calls, twelve times add, mul, relu, sigmoid, div of 8
-// elements have 59 KB, and with calls 17.
+// Operations of more than a few instructions, done for one element after the other, out of line if a program has many. A worker runs its
+// code once and must fetch it: twelve times add, mul, relu, sigmoid, div of 8 elements take 59 KB without calls, and 17 KB with calls.
 template <TensorOp op, class C, class Values>
 DWELL_DEVICE_COLD Values compute_apart(Values a) {
   const Operation<op> f{};
@@ -185,8 +184,8 @@ DWELL_DEVICE_COLD Values compute_apart(Values a, Values b, Values c) {
 }
 #endif
 
-// A program on its way through the elements that a thread works on at once: of a whole block several, in aligned packs, or just one, which
-// there may not be.
+// Runs a program for a thread's current elements: several of a whole block, in aligned packs, or a single one, which may lie beyond the
+// end.
 template <class P, bool whole>
 class CompiledBlock {
  public:
@@ -197,7 +196,7 @@ class CompiledBlock {
   static constexpr u32 kEach = !whole || P::wide || Words::is_strided() || Words::temporaries() > 2 ? kPack : 2 * kPack;
 #else
   static constexpr u32 kPack = 1;
-  static constexpr u32 kEach = whole ? 16 : 1;  // of which vectors are made
+  static constexpr u32 kEach = whole ? 16 : 1;  // which the compiler vectorizes
 #endif
   static constexpr u32 kBlock = kEach * kGroupThreads;
 
@@ -219,7 +218,7 @@ class CompiledBlock {
     return in.code() < Instruction::kFirstOp ? in.code() : static_cast<u32>(Step::compute);
   }
 
-  // Operands of an instruction that is computed apart; 0 for others.
+  // Operands of an instruction that is computed out of line; 0 for others.
   static DWELL_HOST_DEVICE u32 operands_apart(Instruction in) {
     if (!Words::computes_apart() || !Words::is_long(in)) return 0;
     if (in.kind() == OperandKind::none) return 1;
@@ -360,7 +359,7 @@ class CompiledBlock {
       return;
     }
 #endif
-    // Without a branch, so that a tensor that several instructions read is loaded once.
+    // No branch, so a tensor that several instructions read is loaded once.
     each([&](u32 k) { put_number(&to->at[k], number_of<C>(from[element(k)])); });
   }
 
@@ -398,7 +397,7 @@ class CompiledBlock {
   static DWELL_HOST_DEVICE u32 distance(u32 k) { return k / kPack * (kPack * kGroupThreads) + k % kPack; }
   DWELL_DEVICE u32 place(u32 k) const { return rank_ * kPack + distance(k); }
   DWELL_DEVICE bool has(u32 k) const { return whole || place(k) < left_; }
-  // An element that there is, for those who load one too many.
+  // A valid element: a thread without a k-th one loads the first instead.
   DWELL_DEVICE u32 element(u32 k) const { return first_ + (has(k) ? place(k) : 0); }
   template <class F>
   static DWELL_DEVICE void each(const F& f) {
@@ -415,7 +414,7 @@ class CompiledBlock {
 };
 
 #if DWELL_PARALLEL_GROUP
-// Not 0 when packs of neighbouring elements of some tensor, from `index` on, are not aligned.
+// Returns not 0 when a tensor from `index` on has unaligned packs of contiguous elements.
 template <class P, u32 tensors>
 DWELL_DEVICE u32 misalignment_of(const CompiledOperands<P>&, Choice<tensors>, Choice<tensors>) {
   return 0;
@@ -429,7 +428,7 @@ DWELL_DEVICE u32 misalignment_of(const CompiledOperands<P>& operands, Choice<ind
   return own | misalignment_of(operands, Choice<index + 1>(), Choice<tensors>());
 }
 
-// Elements from `first` on, an element of each thread's at once. Out of line, so that whole blocks take no more registers than they need.
+// Runs the elements from `first` on, one a thread at a time. Out of line, so whole blocks take no more registers than they need.
 template <class P>
 DWELL_DEVICE_COLD void run_parts(const u32* words, u32 first, u32 stride, u32 rank) {
   const CompiledOperands<P> operands(words);

@@ -8,7 +8,7 @@
 namespace dwell {
 namespace device {
 
-// Where an element lies in a tensor, in elements.
+// Returns the offset of an element in a tensor, in elements.
 DWELL_DEVICE i32 offset_of(ProgramWords program, const u32* tensor, u32 element) {
   i32 offset = 0;
   DWELL_UNROLL_NOT
@@ -21,7 +21,7 @@ DWELL_DEVICE i32 offset_of(ProgramWords program, const u32* tensor, u32 element)
   return offset + static_cast<i32>(element) * ProgramWords::stride(tensor, 0);
 }
 
-// The number of class C in `slot` becomes one of the class of T, and one that T has.
+// Converts the number of class C in `slot` to the class of T, rounded to a value of T.
 template <class T, class C, class Slot>
 DWELL_DEVICE void round_slot(Slot* slot) {
   put_number(slot, number_of<typename ClassOf<Slot, T>::type>(Element<T>::of(number_in<C>(*slot))));
@@ -42,7 +42,7 @@ DWELL_DEVICE void with_number(NumberClass number, u64, const F& f) {
   }
 }
 
-// An operation as a function of three numbers of a class, which leaves alone those that it does not take.
+// An operation as a function of three numbers of a class. It ignores those beyond its operands.
 template <TensorOp op>
 struct Operation;
 #define DWELL_OPERANDS_1 a
@@ -66,7 +66,7 @@ DWELL_COMPUTED_OPS(DWELL_OPERATION)
 // Calls `apply` with an operation on numbers of class C, and returns true; false when it is of another list.
 #define DWELL_CASE(name, operands, ...) \
   case TensorOp::name: apply(Operation<TensorOp::name>()); return true;
-// Of these none calls a function, not even for rare numbers, as a division does.
+// None of these calls a function, even for rare numbers, as a division does.
 template <class Apply>
 DWELL_DEVICE bool with_lightest(TensorOp op, const Apply& apply) {
   switch (op) {
@@ -157,8 +157,8 @@ DWELL_DEVICE_COLD Slot round_element(NumberClass number, ElementType type, Slot 
   return slot;
 }
 
-// Numbers of a thread. Handed over by value they stay in registers: by address they would go through memory of the thread's own, behind the
-// multiprocessor's L1, there and back.
+// Numbers of a thread. Passed by value, to stay in registers: by address they would make a round trip through local memory, behind the
+// multiprocessor's L1.
 template <u32 count>
 struct Floats {
   float at[count];
@@ -169,7 +169,7 @@ struct Computed {
   bool known;
 };
 
-// A usual operation on all numbers of a thread together, so that one need not wait for the other: op(a, b, c). Not known when it is none.
+// A usual operation op(a, b, c) on all numbers of a thread at once, so none waits for another. Other operations return unknown.
 template <u32 count>
 DWELL_DEVICE_COLD Computed<count> compute_usual(TensorOp op, Floats<count> a, Floats<count> b, float c) {
   Computed<count> result;

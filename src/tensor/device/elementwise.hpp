@@ -1,8 +1,8 @@
-// The machine that runs programs over the elements of tensors (program.hpp): nothing has to be compiled for a new expression.
+// The interpreter of programs over the elements of tensors (program.hpp): a new expression needs no compilation.
 //
-// Each thread works on several elements at once, so that reading an instruction is paid for once for all of them. The accumulator lives in
-// registers: a chain of operations, the usual program, touches no memory but its tensors. On CUDA what is usual is inline, and the rest
-// are calls for each element, or the image would be a hundred times as large; a CPU has loops for all, which use its vectors.
+// Each thread runs an instruction for several elements at once, which amortizes its decoding. The accumulator is in registers: a chain of
+// operations, the usual program, touches only its tensors. On CUDA usual operations are inline, and others are calls for each element; else
+// the image would be a hundred times as large. A CPU has vectorized loops for all.
 #pragma once
 
 #include <dwell/device/group.hpp>
@@ -14,7 +14,7 @@
 namespace dwell {
 namespace device {
 
-// A program on its way through one block of elements. Slot is float, or u64 for wide programs.
+// Runs a program for one block of elements. Slot is float, or u64 for wide programs.
 template <class Slot>
 class Machine {
  public:
@@ -95,12 +95,12 @@ class Machine {
   DWELL_DEVICE bool contiguous(const u32* tensor) const { return program_.dims() == 1 && ProgramWords::stride(tensor, 0) == 1; }
 
 #if DWELL_PARALLEL_GROUP
-  // Where the thread's element k lies in the block: neighbouring threads have neighbouring packs of four.
+  // Returns the place of the thread's element k in the block: neighbouring threads have neighbouring packs of four.
   static constexpr u32 kPack = 4;
   DWELL_DEVICE u32 place(u32 k) const { return k / kPack * (kPack * kGroupThreads) + rank_ * kPack + k % kPack; }
-  // Whether it has one, in the last block.
+  // Returns whether the thread has a k-th element, in the last block.
   DWELL_DEVICE bool has(u32 k) const { return place(k) < left_; }
-  // An element that there is, for those who load one too many.
+  // A valid element: a thread without a k-th one loads the first instead.
   DWELL_DEVICE u32 element(u32 k) const { return first_ + (has(k) ? place(k) : 0); }
   template <class F>
   DWELL_DEVICE void each(const F& f) const {
@@ -132,7 +132,7 @@ class Machine {
     each([&](u32 k) { sum_.at[k] = compute_element<Slot>(in.number(), op, sum_.at[k], second.at[k], third.at[k]); });
   }
 
-  // The usual: neighbouring floats. False when these are none.
+  // Loads contiguous floats, the usual case. False for other tensors.
   DWELL_DEVICE bool load_floats(const u32* tensor, float* to) const {
     if (!contiguous(tensor) || ProgramWords::type(tensor) != ElementType::f32) return false;
     const float* const from = pointer_to_global<const float>(ProgramWords::address(tensor)) + first_;

@@ -1,4 +1,4 @@
-// Numbers that a thread works on at once, and how rows of them are mapped and combined (rows.hpp).
+// A thread's current numbers, and how rows of them are mapped and combined (rows.hpp).
 #pragma once
 
 #include "tensor/device/math.hpp"
@@ -66,7 +66,7 @@ struct RowMath<i64> {
 
 // ---- Folds -------------------------------------------------------------------------------------------------------------------------
 
-// What changes no number that it is combined with.
+// The neutral element of a fold.
 template <class C>
 DWELL_DEVICE C neutral_of(RowFold fold) {
   switch (fold) {
@@ -77,12 +77,12 @@ DWELL_DEVICE C neutral_of(RowFold fold) {
   }
 }
 
-// Calls `use` with the function that combines two numbers. It gives the same whichever comes first.
+// Calls `use` with the function that combines two numbers, which is commutative.
 template <class C, class Use>
 DWELL_DEVICE void with_fold(RowFold fold, const Use& use) {
   switch (fold) {
     case RowFold::product: use([](C a, C b) { return math::mul(a, b); }); break;
-    // Gives a NaN before any number, and the second of two equal ones, as reductions of PyTorch do.
+    // Returns a NaN over any number, and the second of two equal ones, as PyTorch's reductions do.
     case RowFold::max: use([](C a, C b) { return !math::is_number(a) || a > b ? a : b; }); break;
     case RowFold::min: use([](C a, C b) { return !math::is_number(a) || a < b ? a : b; }); break;
     default: use([](C a, C b) { return math::add(a, b); }); break;
@@ -127,7 +127,7 @@ struct Placed {
 };
 DWELL_CONSTANT u32 kNowhere = ~0U;
 
-// Whether a number comes before the best so far, which stands in front of it. What is no number comes before all others.
+// Returns whether a number beats the best so far, which precedes it in the row. NaN beats all numbers.
 template <class C>
 DWELL_DEVICE bool is_better(bool most, C number, C best) {
   return (number != number && best == best) || (most ? number > best : number < best);

@@ -1,4 +1,4 @@
-// One element's worth of each tensor operation (tensor_op.hpp), as PyTorch defines it.
+// Each tensor operation (tensor_op.hpp) for one element, as PyTorch defines it.
 #pragma once
 
 #include <dwell/device/platform.hpp>
@@ -68,7 +68,7 @@ DWELL_DEVICE i64 abs(i64 x) { return x < 0 ? neg(x) : x; }
 // The quotient by 0 is -1, and the remainder the dividend.
 DWELL_DEVICE i64 trunc_divide(i64 a, i64 b) {
   if (b == 0) return -1;
-  return b == -1 ? neg(a) : a / b;  // the least number by -1 overflows
+  return b == -1 ? neg(a) : a / b;  // the least integer divided by -1 overflows
 }
 DWELL_DEVICE i64 fmod(i64 a, i64 b) {
   if (b == 0) return a;
@@ -100,7 +100,7 @@ DWELL_DEVICE i64 bitwise_and(i64 a, i64 b) { return a & b; }
 DWELL_DEVICE i64 bitwise_or(i64 a, i64 b) { return a | b; }
 DWELL_DEVICE i64 bitwise_xor(i64 a, i64 b) { return a ^ b; }
 DWELL_DEVICE i64 bitwise_not(i64 x) { return ~x; }
-// By as many bits as there are, or by a negative number, nothing is left but the sign.
+// A shift by 64 bits or more, or by a negative number, leaves only the sign.
 DWELL_DEVICE i64 left_shift(i64 a, i64 b) { return b < 0 || b > 63 ? 0 : static_cast<i64>(static_cast<u64>(a) << static_cast<u64>(b)); }
 DWELL_DEVICE i64 right_shift(i64 a, i64 b) { return a >> (b < 0 || b > 63 ? 63 : b); }
 
@@ -146,13 +146,13 @@ template <class T>
 DWELL_DEVICE T trunc_divide(T a, T b) {
   return trunc(a / b);
 }
-// False for what is no number, which differs from itself.
+// False for NaN, which differs from itself.
 template <class T>
 DWELL_DEVICE bool is_number(T x) {
   return x == x;  // NOLINT(misc-redundant-expression)
 }
-// Gives a NaN before any number. Of two zeros a CPU gives the second; CUDA takes +0 for greater than -0, as its instructions do. PyTorch
-// gives the same on both.
+// Returns a NaN over any number. Of two zeros a CPU returns the second; on CUDA +0 is greater than -0, as in its instructions. PyTorch does
+// the same on both.
 template <class T>
 DWELL_DEVICE T maximum(T a, T b) {
   if (!is_number(a)) return a;

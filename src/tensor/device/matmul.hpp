@@ -46,7 +46,7 @@ DWELL_DEVICE void run_product(const Group& g, const u32* words) {
 
 // ---- On a CPU ----------------------------------------------------------------------------------------------------------------------
 
-// A tile on its way: the operands' lines are copied into memory of the thread, as numbers, so that all loops over them are alike.
+// A tile in progress. The operands' lines are copied into memory of the thread, as numbers, so one loop serves all layouts.
 template <class C>
 class Tile {
  public:

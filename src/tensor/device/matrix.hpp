@@ -67,7 +67,7 @@ DWELL_DEVICE_COLD void store_any(u64 address, i32 at, ElementType type, C number
   });
 }
 
-// The same of a type that is known when it runs: for what is rare.
+// The same for a type known only at run time: for rare cases.
 template <class C>
 class AnyElements {
  public:
@@ -130,13 +130,13 @@ class Matrix {
   const i32 column_stride;
 };
 
-// Stores what comes of sums.
+// Computes results from sums, and stores them.
 template <class C, class Elements>
 class Result {
  public:
   DWELL_DEVICE Result(ProductWords all, u32 matrix)
       : to_(all, ProductWords::to, matrix),
-        // Without a bias it is not read.
+        // Not read without a bias.
         bias_(all, all.has_bias() ? ProductWords::bias : ProductWords::to, matrix),
         has_bias_(all.has_bias()),
         alpha_(factor(all.alpha(), C())),

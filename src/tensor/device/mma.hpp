@@ -7,8 +7,8 @@
 namespace dwell {
 namespace device {
 
-// Which elements the lanes of a warp hold, as the PTX ISA has it ("Matrix Fragments for mma.m16n8k16 with floating point type"). A lane has
-// four words of a, two of b, and four sums. A word holds two numbers that are neighbours along k, the first in its lower half.
+// The elements that each lane of a warp holds, by the PTX ISA ("Matrix Fragments for mma.m16n8k16 with floating point type"). A lane has
+// four words of a, two of b, and four sums. A word holds two numbers adjacent along k, the first in its lower half.
 struct MmaLayout {
   // Of the first number of word `word` of a (16 rows, 16 along k).
   static DWELL_HOST_DEVICE u32 a_row(u32 lane, u32 word) { return lane / 4 + word % 2 * 8; }

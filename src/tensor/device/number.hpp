@@ -8,8 +8,7 @@
 namespace dwell {
 namespace device {
 
-// The class of numbers that elements of type T become in slots of a type: floats in those of float, and float, double or i64 in those of 64
-// bits.
+// The class of numbers for elements of type T: float in float slots; float, double or i64 in slots of 64 bits.
 template <class Slot, class T>
 struct ClassOf {
   using type = i64;
@@ -53,16 +52,16 @@ DWELL_DEVICE void put_number(u64* slot, double value) { *slot = bits_as<u64>(val
 DWELL_DEVICE void put_number(u64* slot, i64 value) { *slot = static_cast<u64>(value); }
 DWELL_DEVICE void put_number(float* slot, float value) { *slot = value; }
 
-// An element of a tensor of truths, which others may have written: any byte but 0 is true.
+// An element of a bool tensor. Any byte but 0 is true, since other code may have written it.
 struct Truth {
   u8 byte;
 };
 
 // ---- From class to class ---------------------------------------------------------------------------------------------------------------
-// Between floating point and integers the language defines what fits. What does not is as PTX has it (cvt.rzi), but for NaN in 32 bits: the
-// nearest number that there is, and of NaN the least.
+// The language defines conversions from floating point to integers for values that fit. Others are as in PTX (cvt.rzi), except NaN in 32
+// bits: the nearest integer, and the least for NaN.
 
-// The number of another class that a number becomes: rounded to nearest, towards 0 from floating point to integers.
+// Converts a number to another class: rounded to nearest, towards 0 from floating point to integers.
 template <class To>
 struct Converted {
   template <class From>
@@ -87,7 +86,7 @@ struct Converted<i64> : WholeNumber<i64> {};
 // ---- From elements to numbers and back
 // ---------------------------------------------------------------------------------------------------
 
-// The number that an element is.
+// Converts an element to a number.
 template <class C, class T>
 DWELL_DEVICE C number_of(T element) {
   return Converted<C>::of(element);
@@ -105,8 +104,8 @@ DWELL_DEVICE C number_of(Truth element) {
   return static_cast<C>(element.byte != 0);
 }
 
-// The integer that floating point becomes on its way to an integer type: as PyTorch has it on a GPU, so that what does not fit the type
-// itself is the same on all devices, as far as PyTorch's devices agree.
+// Converts floating point to an integer on the way to an integer type, as PyTorch does on a GPU. So values that do not fit the type convert
+// alike on all devices, as far as PyTorch's devices agree.
 template <class T>
 struct Between {
   using type = i32;
@@ -120,8 +119,8 @@ struct Between<u8> {
   using type = i64;
 };
 
-// The element of type T that a number becomes: rounded to nearest, towards 0 from floating point to integers, cut to the lower bits among
-// integers; true, when it is not 0.
+// Converts a number to an element of type T: rounded to nearest, towards 0 from floating point to integers, cut to the lower bits among
+// integers; for bool, true if not 0.
 template <class T>
 struct Element {
   template <class C>

@@ -1,5 +1,5 @@
-// An operand of a product on its way into memory that a group of 128 threads shares. It compiles for a CPU too, which has no such group, so
-// that tests can be all of its threads.
+// Copies an operand of a product into memory that a group of 128 threads shares. Compiles for a CPU too, which has no such group, so tests
+// can play all its threads.
 #pragma once
 
 #include <dwell/device/pack.hpp>
@@ -10,14 +10,14 @@
 namespace dwell {
 namespace device {
 
-// Thirty-two lines of an operand, the rows of a or the columns of b, of which each step of a product takes 64 bytes: 16 floats, 8 doubles
-// or 32 numbers of 16 bits. Each thread loads 16 bytes of a step, in registers, while the step before is computed with. Numbers that are
-// not there are 0.
+// Thirty-two lines of an operand: rows of a or columns of b. Each step of a product takes 64 bytes of a line: 16 floats, 8 doubles or 32
+// numbers of 16 bits. Each thread loads 16 bytes of a step into registers during the computation of the step before. Numbers beyond the
+// operand are 0.
 template <class C, class Elements>
 class Operand {
  public:
   static constexpr u32 kPack = 16 / sizeof(C);   // numbers that a thread loads
-  static constexpr u32 kDepth = 64 / sizeof(C);  // of a line that a step takes
+  static constexpr u32 kDepth = 64 / sizeof(C);  // numbers of a line that a step takes
 
   // Lines from `first` on, of `lines`; each has `depth` numbers.
   DWELL_DEVICE Operand(const Elements& elements, i32 line_stride, i32 depth_stride, u32 lines, u32 depth, u32 first, u32 rank)

@@ -1,6 +1,6 @@
-// The machine for programs of the usual kind (is_plain): neighbouring floats, numbers, and functions of them. It has nothing but what these
-// need, so that on CUDA all it works with stays in registers: memory of a thread's own would be fetched anew from behind the
-// multiprocessor's L1, which the control warp empties while it waits for the host.
+// The interpreter of plain programs (is_plain): contiguous floats, numbers, and functions of them. It has only what these need, so on CUDA
+// all its state stays in registers. Local memory would be loaded from behind the multiprocessor's L1, which the control warp empties while
+// it polls the host.
 #pragma once
 
 #include <dwell/device/group.hpp>
@@ -11,7 +11,7 @@
 namespace dwell {
 namespace device {
 
-// Where the parts of a plain program lie, which has one dimension and narrow slots.
+// Offsets of the parts of a plain program, which has one dimension and narrow slots.
 class PlainWords {
  public:
   explicit DWELL_DEVICE PlainWords(const u32* words)
@@ -46,9 +46,9 @@ DWELL_CONSTANT u32 kPlainEach = 8;
 DWELL_CONSTANT u32 kPlainEach = 128;
 #endif
 
-// A program on its way through one block of elements, of which a thread works on kEach at once. One for light programs calls nothing: a
-// function that calls others has to keep what it needs behind them in registers that its own caller wants back, and on CUDA saves each of
-// these in memory, which is more of it than the elements of a short program take.
+// Runs a program for one block of elements, kEach a thread at once. The variant for light programs calls no function: a function with calls
+// keeps values in callee-saved registers, each of which it must save in memory on CUDA, more memory traffic than a short program's
+// elements.
 template <u32 kEach, bool kCalls>
 class PlainMachine {
  public:
@@ -67,7 +67,7 @@ class PlainMachine {
       if (in.code() == static_cast<u32>(Step::store)) {
         store(in.operand(), sum);
       } else if (in.code() == static_cast<u32>(Step::load) && is_tensor) {
-        // Not through `second`: a copy would wait for what is loaded before the next load begins.
+        // Not through `second`: a copy would wait for the load before the next one begins.
         load(in.operand(), sum);
       } else {
         float second[kEach];
@@ -187,8 +187,8 @@ class PlainMachine {
   const u32 rank_;
 };
 
-// Together: runs a plain program over all its elements, divided among all groups of the task. Out of line, so that its registers are its
-// own.
+// Together: runs a plain program over all its elements, divided among all groups of the task. Out of line, so its registers do not count
+// elsewhere.
 template <u32 kEach, bool kCalls>
 DWELL_DEVICE_COLD void run_plain_blocks(const Group& g, const u32* words) {
   using Machine = PlainMachine<kEach, kCalls>;
@@ -200,8 +200,7 @@ DWELL_DEVICE_COLD void run_plain_blocks(const Group& g, const u32* words) {
     Machine(program, static_cast<u32>(first), rank).run();
 }
 
-// The same. Where a group has few elements, each thread works on one at a time: all threads have some then, and none waits for the
-// functions of several.
+// The same. In a group with few elements each thread takes one at a time: then all threads have work, and none computes several.
 DWELL_DEVICE void run_plain(const Group& g, const u32* words) {
 #if DWELL_PARALLEL_GROUP
   if (g.count() > 1 && PlainWords(words).elements() <= static_cast<u64>(g.count()) * (kGroupThreads * 4))

@@ -7,8 +7,8 @@
 namespace dwell {
 namespace device {
 
-// What an instruction computes in. Numbers of 16 bits are floats between their loads and their roundings; all integers and bool are i64,
-// cut to their type behind each instruction.
+// The class in which an instruction computes. Numbers of 16 bits are floats between load and rounding. All integers and bool are i64, cut
+// to their type after each instruction.
 enum class NumberClass : u8 { f32, f64, i64 };
 
 DWELL_HOST_DEVICE NumberClass class_of(ElementType type) {
@@ -16,7 +16,7 @@ DWELL_HOST_DEVICE NumberClass class_of(ElementType type) {
   return type == ElementType::f16 || type == ElementType::bf16 || type == ElementType::f32 ? NumberClass::f32 : NumberClass::i64;
 }
 
-// Whether numbers of a class may have to change to be numbers of a type.
+// Returns whether numbers of a class may need rounding to a type.
 DWELL_HOST_DEVICE bool is_rounded(NumberClass number, ElementType type) {
   return type != (number == NumberClass::f32 ? ElementType::f32 : number == NumberClass::f64 ? ElementType::f64 : ElementType::i64);
 }
@@ -73,7 +73,7 @@ class Instruction {
   u32 bits_;
 };
 
-// What a plain program may have, but for the tensors that it names: moves, and operations that call nothing; others; and what it may not.
+// Classes of instructions in plain programs. light: moves, and operations without calls; usual: other allowed ones; no: not allowed.
 enum class Plain : u8 { light, usual, no };
 DWELL_HOST_DEVICE Plain plain_of(Instruction in) {
   if (in.number() != NumberClass::f32 || in.result() != ElementType::f32 || in.kind() == OperandKind::temporary) return Plain::no;
@@ -99,7 +99,7 @@ DWELL_CONSTANT u32 kMaxTensors = 16;
 DWELL_CONSTANT u32 kMaxDims = 8;
 DWELL_CONSTANT u32 kMaxConstants = 32;
 DWELL_CONSTANT u32 kMaxTemporaries = 8;
-// Above the bits of a word that the upper part of a span's address takes, which is how the host finds tasks that name a buffer.
+// Above the bits of the upper half of a span's address, by which the host finds tasks that name a buffer.
 DWELL_CONSTANT u32 kTypeShift = 20;
 
 // The words of a program:

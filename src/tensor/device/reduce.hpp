@@ -1,8 +1,8 @@
-// The machine that reduces rows of tensors, or replaces them by what follows from all of a row (rows.hpp).
+// Reduces rows of tensors, or replaces them by values computed from a whole row (rows.hpp).
 //
-// A thread works on several lanes at once. On CUDA these are neighbouring columns of a row, which one thread, some or all of a group share:
-// short rows are taken several at once. On a CPU lanes are neighbouring columns too or, where rows lie closer to each other than columns,
-// neighbouring rows. In which order numbers are combined depends on the words alone, not on who runs them.
+// A thread works on several lanes at once. On CUDA these are neighbouring columns of a row, which one, some or all threads of a group
+// share: a group takes several short rows at once. On a CPU lanes are neighbouring columns too or, where rows are closer in memory than
+// columns, neighbouring rows. The order in which numbers are combined depends on the task's words alone.
 #pragma once
 
 #include <dwell/device/exchange.hpp>
@@ -32,7 +32,7 @@ DWELL_DEVICE_COLD void store_to_row(const u32* tensor, i32 at, C number) {
   });
 }
 
-// Columns of a part: as many as of the others, but for the last one.
+// Returns the columns of a part: the same for all but the last.
 DWELL_DEVICE u32 part_size(const RowsWords& words, u32 part) {
   const u32 behind = words.columns() - part * words.part_columns();
   return behind < words.part_columns() ? behind : words.part_columns();
@@ -41,7 +41,7 @@ DWELL_DEVICE u32 part_size(const RowsWords& words, u32 part) {
 DWELL_DEVICE u64* part_statistics(const RowsWords& words, u32 row, u32 part) {
   return pointer_to_global<u64>(words.statistics()) + 2 * (static_cast<u64>(row) * words.parts() + part);
 }
-// What a part adds to a fold of its row, of which `of_row` is known after the first pass.
+// A part's contribution to a fold of its row. `of_row`: the row's result of the first pass.
 template <class C>
 DWELL_DEVICE_COLD C part_of_fold(const u32* task, u32 pass, u32 row, u32 part, C of_row) {
   const RowsWords words(task);
@@ -57,7 +57,7 @@ DWELL_DEVICE_COLD C part_of_fold(const u32* task, u32 pass, u32 row, u32 part, C
 }
 
 #if DWELL_PARALLEL_GROUP
-// `combine` over the values of the threads that share a row, the same in all of them. They are `slices`, of which the caller is one.
+// Returns `combine` over the values of the `slices` threads that share a row, the same in all of them.
 template <class T, class Combine>
 DWELL_DEVICE_COLD T over_slices(const Group& g, T value, u32 slices, bool rows_first, Combine combine) {
   T* const slots = Exchange<T>::slots(g, 0);
@@ -75,7 +75,7 @@ DWELL_DEVICE_COLD T over_slices(const Group& g, T value, u32 slices, bool rows_f
     return value;
   }
   if (slices == 1) return value;
-  // A slice is a warp, and a row its lane: one warp after the other has the room.
+  // A slice is a warp, and a row its lane. One warp at a time uses the memory.
   T all = value;
 #pragma unroll 1
   for (u32 warp = 0; warp < Exchange<T>::kWarps; ++warp) {
@@ -141,7 +141,7 @@ class RowMachine {
   DWELL_DEVICE u32 row(u32) const { return row_; }
   DWELL_DEVICE u32 column(u32 block, u32 k) const { return block + slice_ * kCount + k; }
   DWELL_DEVICE bool has(u32 block, u32 k) const { return has_row_ && column(block, k) < end_; }
-  // All lanes, those that have no element too.
+  // All lanes, also those without an element.
   template <class F>
   DWELL_DEVICE void each(u32, const F& f) const {
 #pragma unroll
@@ -165,7 +165,7 @@ class RowMachine {
     if (has_row_ && slice_ == 0) f(0U);
   }
 
-  // Calls f with one lane after the other, for what is not to be unrolled; and the number of a lane that is known only then.
+  // Calls f for one lane after the other, not unrolled, so the lane's number is known only at run time.
   template <class F>
   DWELL_DEVICE void one_by_one(const F& f) const {
 #pragma unroll 1
@@ -209,7 +209,7 @@ class RowMachine {
     load_short<i64>(tensor, row_at, stride, block, to);
     return true;
   }
-  // What is usual, inline: all loads are under way at once.
+  // The usual types, inline: all loads are pending at once.
   template <class T>
   DWELL_DEVICE void load_short(const u32* tensor, i32 row_at, i32 stride, u32 block, C* to) const {
     const T* const from = pointer_to_global<const T>(ProgramWords::address(tensor)) + row_at;
@@ -284,7 +284,7 @@ class RowMachine {
     const u32 count = across_ ? rows_ : end_ - block < kCount ? end_ - block : kCount;
     for (u32 k = 0; k < count; ++k) f(k);
   }
-  // Of all lanes, those without an element too: in the statistics of parts, which one_by_one is for, they are cut off.
+  // Of all lanes, also those without an element: one_by_one is for statistics of parts, which cut them off.
   template <class F>
   void one_by_one(const F& f) const {
     for (u32 k = 0; k < lanes_; ++k) f(k);
@@ -311,7 +311,7 @@ class RowMachine {
     for (u32 k = 0; k < (across_ ? rows_ : 1); ++k) f(k);
   }
 
-  // Whether the lanes are neighbours in a tensor, `first` the place of the first one; else `place` says where each of them is.
+  // Returns whether the lanes are contiguous in a tensor, from `first` on; else sets `place` for each.
   bool places(const u32* tensor, u32 block, i32* first, i32* place) const {
     *first = words_.row_offset(tensor, row_) + words_.column_offset(tensor, block);
     const bool one_step = across_ ? words_.row_dims() == 1 : words_.column_dims() == 1;
@@ -372,7 +372,7 @@ class RowMachine {
 
   // ---- Statistics ------------------------------------------------------------------------------------------------------------------
 
-  // What is computed for a row goes once over its elements, or twice.
+  // Returns how often a statistic passes over a row's elements: once or twice.
   DWELL_DEVICE u32 passes() const {
     if (words_.statistic() != RowStatistic::fold) return 2;
     return words_.result() == RowResult::running && words_.phase() == RowPhase::whole ? 0 : 1;
@@ -388,7 +388,7 @@ class RowMachine {
   }
   DWELL_DEVICE C real_parameter() const { return Converted<C>::of(bits_as<double>(words_.parameter())); }
 
-  // The fold of a pass over the columns that were taken, or over as many parts.
+  // Returns the fold of a pass over this task's columns, or over the parts of a row.
   DWELL_DEVICE PerRow<C> fold(u32 pass, bool of_parts, const PerRow<C>& given) const {
     const RowFold fold = fold_of(pass);
     const C none = neutral_of<C>(fold);
@@ -417,15 +417,15 @@ class RowMachine {
     return over_lanes(&all, fold);
   }
 
-  // Of rows or their parts: what is subtracted before exponentials are taken. A logarithm of infinitely large sums is not subtracted from
-  // itself.
+  // Returns the number to subtract before exponentials, of a row or its part. For a logarithm not an infinite maximum: infinity minus
+  // itself is NaN.
   DWELL_DEVICE C subtracted(C most) const {
     const bool infinite = most == RowMath<C>::infinity() || most == RowMath<C>::least();
     return infinite && words_.result() == RowResult::log ? C(0) : most;
   }
 
-  // A variance's mean is that of what a row has beside its first element: where all are equal, it is that element, and the variance is 0.
-  // On a CPU other means are, too.
+  // A variance's mean is computed of differences from the row's first element: if all elements are equal, the mean is that element, and the
+  // variance is 0. On a CPU other means are computed so, too.
   DWELL_DEVICE bool has_reference() const {
 #if DWELL_PARALLEL_GROUP
     return words_.result() == RowResult::variance || words_.result() == RowResult::deviation;
@@ -433,7 +433,7 @@ class RowMachine {
     return words_.statistic() == RowStatistic::moments;
 #endif
   }
-  // The first element of the columns that were taken, or the mean of the first part.
+  // The first element of this task's columns, or the mean of the first part.
   DWELL_DEVICE C reference(u32 k, bool of_parts) const {
     if (!has_reference() || first_ >= end_) return C(0);
     if (of_parts) return number_in<C>(part_statistics(words_, row(k), 0)[0]);
@@ -540,7 +540,7 @@ class RowMachine {
   DWELL_DEVICE void replace(const PerRow<C>& first, const PerRow<C>& second) const {
     const RowResult result = words_.result();
     const C count = static_cast<C>(words_.columns());
-    // Subtracted from each element, and what the rest is divided by, multiplied with or lessened by.
+    // The number to subtract from each element, and the divisor, factor or second subtrahend for the rest.
     const PerRow<C> less = of_rows([&](u32 k) { return result == RowResult::rms_norm ? C(0) : first.at(k); });
     const PerRow<C> then = of_rows([&](u32 k) {
       if (result == RowResult::softmax) return second.at(k);
@@ -562,7 +562,7 @@ class RowMachine {
         for (u32 operand = RowsWords::kThird; operand <= RowsWords::kFourth; ++operand) {
           const bool weights = operand == RowsWords::kThird;
           if (!(weights ? words_.third() : words_.fourth())) continue;
-          // Biases without weights stand in their place.
+          // Biases without weights are in the weights' place.
           Lanes<C> other;
           load(operand - (weights || words_.third() ? 0 : 1), block, &other);
           each(block, [&](u32 k) { all.at[k] = weights ? math::mul(all.at[k], other.at[k]) : math::add(all.at[k], other.at[k]); });
@@ -572,7 +572,7 @@ class RowMachine {
     }
   }
 
-  // Each element becomes the sum of all up to it, and of what the parts before this one have.
+  // Replaces each element by the sum of all up to it, earlier parts included.
   DWELL_DEVICE void scan(PerRow<C> before) const {
     DWELL_UNROLL_NOT
     for (u32 block = first_; block < end_; block += step()) {
@@ -588,7 +588,7 @@ class RowMachine {
       if (across_) {
         each(block, [&](u32 k) { all.at[k] = before.of(k) = math::add(before.at(k), all.at[k]); });
       } else {
-        // Sums of a block begin anew, so that they are as exact as in threads that add side by side.
+        // Each block has its own sum, as exact as sums of parallel threads.
         C sum = 0;
         each(block, [&](u32 k) { all.at[k] = sum = math::add(sum, all.at[k]); });
         const C start = before.at(0);
@@ -600,8 +600,7 @@ class RowMachine {
     }
   }
 #if DWELL_PARALLEL_GROUP
-  // The sum over the threads in front of this one, from `before` on, to which those of all threads are added. A row has one thread or the
-  // whole group.
+  // Returns `before` plus the sums of earlier threads, and adds those of all threads to `before`. A row has one thread or the whole group.
   DWELL_DEVICE C scan_slices(C mine, C* before) const {
     const C start = *before;
     if (slices_ == 1) {

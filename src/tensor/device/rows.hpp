@@ -1,4 +1,4 @@
-// A reduction as it travels in a task: the tensor is rows, each of which is reduced, or replaced by what follows from all of it.
+// A reduction as it travels in a task. The tensor is rows, each of which is reduced, or replaced by values computed from the whole row.
 #pragma once
 
 #include "tensor/device/program.hpp"
@@ -6,18 +6,18 @@
 namespace dwell {
 namespace device {
 
-// What is computed of a row first.
+// The statistic computed of a row first.
 enum class RowStatistic : u8 {
   fold,          // all elements, each through a RowMap, combined by a RowFold
   moments,       // their mean, and the sum of squared differences from it
-  exponentials,  // the largest, and the sum of exponentials of what is left when that is subtracted
-  most,          // the largest and its place, the first of several; the first that is no number, if there is one
+  exponentials,  // the largest, and the sum of exponentials of the differences from it
+  most,          // the largest and its place, the first of several; the first NaN, if any
   least          // the smallest, likewise
 };
 enum class RowMap : u8 { none, nonzero, abs, square, power, difference_squared, exp_difference, difference };
 enum class RowFold : u8 { sum, product, max, min };
 
-// What becomes of that: a number for the row, or one for each of its elements.
+// The result: a number for the row, or one for each of its elements.
 enum class RowResult : u8 {
   number,
   mean,
@@ -96,10 +96,10 @@ class RowsWords {
     return words_ + kSizes + dims + index * (2 + dims);
   }
 
-  // Where a row begins in a tensor, and how far from there a column is, in elements.
+  // The offset of a row in a tensor, and of a column from there, in elements.
   DWELL_HOST_DEVICE i32 row_offset(const u32* tensor, u32 row) const { return offset(tensor, 0, row_dims(), row); }
   DWELL_HOST_DEVICE i32 column_offset(const u32* tensor, u32 column) const { return offset(tensor, row_dims(), column_dims(), column); }
-  // The step from column to column, of those that have one alone; likewise from row to row.
+  // The stride of the columns, if they have one dimension; likewise of the rows.
   DWELL_HOST_DEVICE i32 column_stride(const u32* tensor) const { return ProgramWords::stride(tensor, row_dims()); }
   DWELL_HOST_DEVICE i32 row_stride(const u32* tensor) const { return ProgramWords::stride(tensor, 0); }
 

@@ -12,7 +12,7 @@
 namespace dwell {
 namespace device {
 
-// Where a place (SelectionWords) lies.
+// Offsets of a place (SelectionWords).
 struct Offsets {
   i32 to;  // in elements from the address of each tensor
   i32 from;
@@ -43,7 +43,7 @@ DWELL_DEVICE T* selection_pointer(SelectionWords all, SelectionWords::Tensor whi
   return pointer_to_global<T>(all.address(which));
 }
 
-// The offset that an index chooses. False, and the task fails, when there is none.
+// Computes the offset for an index. False, and fails the task, if it is out of range.
 template <class Index>
 DWELL_DEVICE bool offset_of_index(const Group& g, SelectionWords all, Index index, i32* offset) {
   if (static_cast<u64>(static_cast<i64>(index)) >= all.limit()) {
@@ -74,7 +74,7 @@ DWELL_DEVICE void with_bytes(SelectionWords all, const F& f) {
   }
 }
 
-// What numbers of type T are added as: integers modulo 2^64.
+// The type in which numbers of type T are added: integers modulo 2^64.
 template <class C>
 struct Summed {
   using type = C;
@@ -137,7 +137,7 @@ DWELL_DEVICE_COLD void scatter_add_atomically(const Group& g, const u32* words) 
   }
 }
 
-// Only places along the last dimension can meet: one thread takes them one after the other.
+// Only places along the last dimension can collide: one thread processes them in order.
 DWELL_DEVICE_COLD void scatter_add_in_order(const Group& g, const u32* words) {
   const SelectionWords all(words);
   const u32 last = all.dims() - 1;
@@ -205,7 +205,7 @@ DWELL_DEVICE void each_run(const Group& g, SelectionWords all, u32 dims, u32 pla
   }
 }
 
-// Copies elements of one run. They are the same ones, or share no memory.
+// Copies elements of one run. `to` and `from` are the same elements, or do not overlap.
 template <class T>
 DWELL_DEVICE void copy_run(T* to, i32 to_stride, const T* from, i32 from_stride, u32 count) {
   if (to_stride == 1 && from_stride == 1) {
@@ -249,7 +249,7 @@ void gather(const Group& g, SelectionWords all) {
   });
 }
 
-// Only places along the last dimension can meet, in a column: one thread takes those of a column one after the other.
+// Only places along the last dimension can collide, in a column: one thread processes those of a column in order.
 template <class T, class Index>
 void scatter_add(const Group& g, SelectionWords all) {
   T* const to = selection_pointer<T>(all, SelectionWords::to);
@@ -288,7 +288,7 @@ void triangle(const Group& g, SelectionWords all) {
   each_run(g, all, all.dims(), all.places(), [&](Offsets at, u32 count) {
     const i32 to_stride = all.stride(SelectionWords::to, last);
     copy_run(to + at.to, to_stride, from + at.from, all.stride(SelectionWords::from, last), count);
-    // Those that are not kept are at one end.
+    // Elements that are not kept are at one end.
     for (u32 j = 0; j < count; ++j)
       if (!is_kept(all, at.before, at.last + j)) to[at.to + static_cast<i64>(j) * to_stride] = T();
   });

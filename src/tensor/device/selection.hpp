@@ -6,7 +6,7 @@
 namespace dwell {
 namespace device {
 
-// What is done for each place p of a shape, with the index' element i there:
+// The operation for each place p of a shape, with the index' element i there:
 //   gather       to at p = from at p, and i steps on along the dimension that is indexed
 //   scatter_add  to at p, and i steps on, += from at p
 //   lower, upper to at p = from at p where the column is at most, at least, the row plus a diagonal, else 0; no index

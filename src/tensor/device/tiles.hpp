@@ -1,5 +1,5 @@
-// How a group of 128 threads computes tiles of a product (product.hpp), from first to last along k. Threads is Group; these compile
-// for a CPU too, so that tests can be all of its threads.
+// Computes tiles of a product (product.hpp) with a group of 128 threads, from first to last along k. Threads is Group. Compiles for a CPU
+// too, so tests can play all its threads.
 #pragma once
 
 #include <dwell/device/span.hpp>
@@ -32,7 +32,7 @@ DWELL_DEVICE_COLD void multiply_plain_tiles(const Threads& g, const u32* words) 
     Side a_side(a.elements, a.row_stride, a.column_stride, all.m(), all.k(), row, g.rank());
     Side b_side(b.elements, b.column_stride, b.row_stride, all.n(), all.k(), column, g.rank());
     C sums[2][4] = {};
-    // While a step is computed with, the next one is on its way.
+    // The next step loads during the computation of this one.
     DWELL_UNROLL_NOT
     for (u32 first = 0;; first += kDepth) {
       if (first < all.k()) {
@@ -139,11 +139,11 @@ DWELL_DEVICE_COLD void multiply_short_tiles(const Threads& g, const u32* words, 
 
 // ---- Few rows ----------------------------------------------------------------------------------------------------------------------
 
-// Few threads would have work in a tile of few rows, each for all of k. So threads share each column: every thread adds up a part of the
-// products, every so-many-th along k, and these sums are added in pairs.
+// In a tile of few rows, few threads would have work, each for all of k. So threads share each column: each adds up every n-th product
+// along k, and these sums are added in pairs.
 template <class C, class Elements, class Threads>
 DWELL_DEVICE_COLD void multiply_thin(const Threads& g, const u32* words) {
-  // Elements along k that a thread loads at once; a call for each gains nothing by that.
+  // Elements along k that a thread loads at once; without gain where each is a call.
   constexpr u32 kLoads = kSame<Elements, AnyElements<C>> ? 1 : 32 / sizeof(C);
   const ProductWords all(words);
   const Span<C> memory = g.template shared<C>(kThinRows * g.size());
@@ -161,12 +161,12 @@ DWELL_DEVICE_COLD void multiply_thin(const Threads& g, const u32* words) {
     const u32 column = first + my_column;
     const bool exists = column < all.n();
     C* const sums = memory.data() + (part * columns + my_column) * kThinRows;
-    g.sync();  // all have read what is there of the tile before
+    g.sync();  // all have read the tile before
     DWELL_UNROLL
     for (u32 r = 0; r < kThinRows; ++r) sums[r] = C();
     DWELL_UNROLL_NOT
     for (u32 k = part; exists && k < all.k(); k += parts * kLoads) {
-      // The loads of the column, and of a row, are under way together: the memory is what a step waits for.
+      // The loads of the column, and of a row, are pending together: a step waits for memory.
       const u32 left = (all.k() - k + parts - 1) / parts;  // steps
       C of_b[kLoads];
       DWELL_UNROLL
