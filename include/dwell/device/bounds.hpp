@@ -1,4 +1,4 @@
-// Bounds of spans, which operators check that are compiled with CompileOptions::debug: DWELL_CHECKED is 1 in them.
+// Bounds of spans. Operators compiled with CompileOptions::debug check them: DWELL_CHECKED is 1 in those.
 #pragma once
 
 #include <dwell/device/platform.hpp>
@@ -16,7 +16,7 @@ struct SourceLine {
   const char* file;
 };
 
-// Thrown where operators can throw; elsewhere the operator goes on.
+// Thrown where operators can throw; elsewhere the operator continues.
 #if DWELL_EXCEPTIONS
 struct __attribute__((visibility("default"))) OutOfBounds {
   u64 first;
@@ -39,15 +39,15 @@ DWELL_HOST_DEVICE u64 value_of(const Index& index) { return index.value; }
 
 #if !DWELL_EXCEPTIONS
 
-// The context of the worker that runs the operator, an address in shared memory: spans are values, and know of none.
+// The context of the worker that runs the operator, an address in shared memory. Spans are values and cannot hold it.
 static __shared__ u32 checked_context;
 // Each thread sees what it has stored itself, so no barrier is needed.
 DWELL_DEVICE void begin_checks(u32 context) { checked_context = context; }
 
-// Fails the task, unless it had failed before. Defined in group.hpp, behind what a context is.
+// Fails the task, unless it had failed before. Defined in group.hpp, after Context.
 static DWELL_DEVICE_COLD void refuse(const Index& first, u64 count, u64 size);
 
-// Memory that an access beyond a span reads and writes instead.
+// Bytes of the memory to which accesses beyond a span are redirected.
 DWELL_CONSTANT u32 kMostCheckedBytes = 4096;
 static __device__ __align__(16) u8 no_element[kMostCheckedBytes];
 

@@ -5,11 +5,11 @@
 
 namespace dwell {
 
-// A graph on the device as an operator gets it, for Group::launch: its argument is a GraphExec. A small value, which operators hand on to
-// tasks that they make. Valid until the task, or launch, of the host is complete from which the operator descends.
+// A graph on the device, for Group::launch. An operator gets it as an argument, for which the host passes a GraphExec, and may pass it to
+// tasks that it makes. A small value. Valid until the host's task or launch from which the operator descends is complete.
 class Exec {
  public:
-  // Whether it names a graph.
+  // Returns whether it names a graph.
   DWELL_DEVICE explicit operator bool() const { return offset_ != 0; }
 
  private:

@@ -9,7 +9,7 @@
 //   }
 //   runtime.submit(relax, cells, 1000U, dwell::gang(64));
 //
-// One that runs for long lets leases end: it begins at `gang.resume(0U)` and asks now and then
+// A long gang lets leases end: it begins at `gang.resume(0U)` and checks at times
 //   if (step % 64 == 63 && gang.should_yield()) return gang.yield(step + 1);
 #pragma once
 
@@ -20,21 +20,20 @@ namespace dwell {
 
 namespace device {
 
-// A gang's memory, in words: a line for each barrier, the first for Gang::sync(), with some words more of its own; then 32
-// bytes a member, of which the first word counts its steps (Gang::sync_neighbours). Arrivals at a barrier are counted, modulo 2^32, and
-// never taken back.
+// A gang's memory, in words: a line for each barrier, the first for Gang::sync(), with the words below; then 32 bytes a member, of which
+// the first word counts its steps (Gang::sync_neighbours). Barriers count arrivals modulo 2^32, and are never reset.
 DWELL_CONSTANT u32 kGangLine = 32;
 DWELL_CONSTANT u32 kGangMember = 8;
 DWELL_HOST_DEVICE u32 gang_words(u32 members) {
   return (1 + kGangBarriers) * kGangLine + (members * kGangMember + kGangLine - 1) / kGangLine * kGangLine;
 }
-// In the first line, behind the count of arrivals.
+// In the first line, after the count of arrivals.
 DWELL_CONSTANT u32 kGangAnswers = 1;  // two, of Gang::should_yield
 DWELL_CONSTANT u32 kGangYields = 3;   // 1: the gang yields
-DWELL_CONSTANT u32 kGangResumed = 4;  // not 0: it has done so before
-DWELL_CONSTANT u32 kGangState = 5;    // what it saves then, or has saved
+DWELL_CONSTANT u32 kGangResumed = 4;  // not 0: it has yielded before
+DWELL_CONSTANT u32 kGangState = 5;    // the state that it saves, or has saved
 
-// Notes a barrier that the group came to at `begun`, for the timeline. Called by one thread.
+// Notes in the timeline a barrier that the group reached at `begun`. Called by one thread.
 DWELL_DEVICE void note_barrier(Context* context, u64 begun, u32 barrier) {
 #if DWELL_SHARED_MEMORY
   const u32* const arguments = pointer_to_shared<const u32>(context->arguments);
@@ -58,18 +57,17 @@ class Gang {
   DWELL_DEVICE u32 rank() const { return group_.index(); }
   DWELL_DEVICE u32 size() const { return size_; }
 
-  // No group goes on before all of the gang have come; each sees what the others have written before.
+  // A barrier of all groups of the gang. Each sees what the others have written before.
   DWELL_DEVICE void sync() const { arrive(0, size_); }
-  // The same for `count` groups of the gang, at a barrier with a name: 0 to 7. The same groups come to it each time, in one task. With
-  // another name, or for more groups than there are, nobody waits, and the task fails with status::no_barrier.
+  // The same for `count` groups of the gang, at a barrier with a name: 0 to 7. Within a task, the same groups must use a name each time.
+  // With another name, or for more groups than the gang has, no group waits, and the task fails with status::no_barrier.
   DWELL_DEVICE void sync(u32 name, u32 count) const {
     if (name >= device::kGangBarriers || count > size_) return group_.fail(status::no_barrier);
     arrive(1 + name, count);
   }
 
-  // No group goes on before those with these ranks have called this as often as it has; it sees what they have written before their calls.
-  // Groups that name each other proceed in step; others may be any number of steps ahead. Cheaper than sync: nothing passes through one
-  // word.
+  // Waits until the groups with these ranks have called this as often as this group; sees what they have written before their calls. Groups
+  // that name each other proceed in step; others may be any number of steps ahead. Cheaper than sync: no single word is shared by all.
   DWELL_DEVICE void sync_neighbours(const u32* ranks, u32 count) const {
     step_with(count, [ranks](u32 i) { return ranks[i]; });
   }
@@ -79,12 +77,12 @@ class Gang {
   DWELL_DEVICE void sync_neighbours(u32 a, u32 b, u32 c) const { sync_with(3, a, b, c, c); }
   DWELL_DEVICE void sync_neighbours(u32 a, u32 b, u32 c, u32 d) const { sync_with(4, a, b, c, d); }
 
-  // Whether the runtime would like the workers back (Group::should_yield): the same answer in all groups, which all call this. Costs a
+  // Returns whether the runtime wants the workers back (Group::should_yield): the same in all groups, which must all call this. Costs a
   // sync.
   DWELL_DEVICE bool should_yield() const {
     using namespace device;
     if (context_->gang == nullptr) return false;
-    // Two answers take turns: nobody overwrites one that another group is about to read.
+    // Two answers alternate, so none is overwritten before all groups have read it.
     const u32 turn = context_->gang_asks & 1U;
     group_.sync();
     if (group_.rank() == 0) {
@@ -94,11 +92,10 @@ class Gang {
     sync();
     return load<Order::relaxed, Scope::device>(context_->gang + kGangAnswers + turn) != 0;
   }
-  // Gives the workers back: when all groups have called this and returned, the task is not complete but waits, behind other gangs, until
-  // it gets as many workers again. Then the operator is called anew, with the arguments of before, and `resume` returns the state that
-  // group 0 has given here. Scratch memory is lost, and barriers begin anew; all that groups have written is seen by all. T is trivially
-  // copyable and at most 24 bytes. Needs a task that was submitted with dwell::gang(n), n from 1 on: others fail with status::no_gang. A
-  // task that has failed is complete instead.
+  // Gives the workers back. All groups call this and return. Then the task waits, behind other gangs, until it gets as many workers again.
+  // The operator is called again with the same arguments, and `resume` returns the state that group 0 has passed here. Scratch memory is
+  // lost, and barriers start over; all groups see all that groups have written. T is trivially copyable and at most 24 bytes. A failed task
+  // completes instead. Tasks not submitted with dwell::gang(n), n >= 1, fail with status::no_gang.
   template <class T>
   DWELL_DEVICE void yield(const T& state) const {
     using namespace device;
@@ -121,7 +118,7 @@ class Gang {
   }
 
  private:
-  // A state as the words that are saved.
+  // The saved words of a state.
   template <class T>
   union Words {
     static_assert(sizeof(T) <= device::kGangStateWords * 4, "a gang saves 24 bytes when it yields: keep the rest in a buffer");
@@ -130,7 +127,7 @@ class Gang {
     T value;
   };
 
-  // Waits until the counter has come to `least`.
+  // Waits until the counter has reached `least`.
   DWELL_DEVICE static void await(const u32* counter, u32 least) {
     using namespace device;
     for (u32 round = 0; static_cast<i32>(load<Order::acquire, Scope::device>(counter) - least) < 0; ++round) relax(round);
@@ -138,19 +135,19 @@ class Gang {
 
   DWELL_DEVICE void arrive(u32 barrier, u32 count) const {
     using namespace device;
-    // Beside the barrier of the group, in which no thread changes them.
+    // Loaded beside the group's barrier, during which no thread changes them.
     u32* const memory = context_->gang;
     const u32 passes = context_->gang_passes[barrier] + 1;
     const bool notes = is_noted();
     group_.sync();
     const u64 begun = noted_begin(notes);
     if (group_.rank() == 0 && size_ > 1) {
-      // What all threads of the group have written. Pairs with the loads of await, in all groups.
+      // Release: what all threads of the group have written. Pairs with the loads of await, in all groups.
       fence<Scope::device>();
       add<Order::release>(memory + barrier * kGangLine, 1U);
       context_->gang_passes[barrier] = passes;
     }
-    // In another warp, if there is one: the fence holds up its own.
+    // In another warp, if any: the fence stalls its own.
     if (group_.rank() == (group_.size() > kLanes ? kLanes : 0) && size_ > 1) await(memory + barrier * kGangLine, passes * count);
     group_.sync();
     if (begun != 0) note_barrier(context_, begun, barrier);
@@ -169,7 +166,7 @@ class Gang {
       // Release: what all threads of the group have written. Pairs with the loads below, of the neighbours.
       if (size_ > 1) store<Order::release, Scope::device>(gang_member(context_->gang, rank()), step);
     }
-    // Warps other than the first, which its store holds up, a neighbour each as far as there are warps: one that waits holds up no other.
+    // Distributes neighbours over the warps other than the first, which its store stalls: a warp that waits delays no other.
     const u32 warps = group_.size() / kLanes;
     const bool waits = size_ > 1 && (warps == 1 || group_.rank() >= kLanes);
     const u32 first = warps == 1 ? group_.rank() : group_.rank() / kLanes - 1 + group_.rank() % kLanes * (warps - 1);
@@ -181,8 +178,8 @@ class Gang {
 
   // Whether the timeline notes barriers. Called before the group's own barrier, which the load overlaps.
   DWELL_DEVICE bool is_noted() const { return context_->events.quads != nullptr; }
-  // The time at which all threads of the group have come to the gang's barrier, in the thread that notes it; 0 in the others, and when
-  // nothing is noted. In a group of several warps another warp releases and waits.
+  // Returns when all threads of the group have reached the gang's barrier, in the thread that notes it; 0 in the others, and if nothing is
+  // noted. In a group of several warps another warp releases and waits.
   DWELL_DEVICE u64 noted_begin(bool notes) const { return group_.rank() == group_.size() / 2 && size_ > 1 && notes ? device::now_ns() : 0; }
 
   DWELL_DEVICE void sync_with(u32 count, u32 a, u32 b, u32 c, u32 d) const {

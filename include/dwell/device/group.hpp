@@ -18,12 +18,12 @@ namespace device {
 
 struct Context;
 struct Worker;
-// What an operator asks its worker for.
+// A request of an operator to its worker.
 enum class Make : u32 { child, continuation, follower, join, arrival };
-// How it asks, and how many bytes the arguments name. Called by one thread.
+// Makes such a request. `bytes`: how many the arguments name. Called by one thread.
 using SpawnFunction = void (*)(Context* context, u32 opcode, Make how, u64 bytes);
 DWELL_CONSTANT u32 kMaxSpawnWords = 9;         // words of arguments that fit into one slot
-DWELL_CONSTANT u32 kMaxBefore = 8;             // children that one follows
+DWELL_CONSTANT u32 kMaxBefore = 8;             // most children that one child follows
 DWELL_CONSTANT u32 kLaunchOpcode = 1U << 13U;  // no operator's: the task is the launch of a graph
 DWELL_CONSTANT u32 kWholeTask = 1U << 16U;     // Context::share of a task that groups do not share
 
@@ -38,34 +38,34 @@ struct Undeduced {
 
 // The worker's ring of log lines (log.hpp), in memory of the host.
 struct alignas(16) LogRing {
-  // What each line looks at, in one load.
+  // Read by each line, in one load.
   u32 from;   // the least severity that is logged
   u32 mask;   // of the ring's slots
   u32 next;   // slots reserved so far
-  u32 limit;  // how many may be, by lines that matter least: `read`, as last seen, and log_room_of
+  u32 limit;  // limit of `next` for the least severe lines: `read`, as last seen, plus log_room_of
 
   void* slots;      // Slot
   const u32* read;  // how many slots the host has read
-  u64* dropped;     // counters of lines that found no room, by severity
-  u32 looked;       // when `read` was last looked at, in ticks
+  u64* dropped;     // counters of dropped lines, by severity
+  u32 looked;       // when `read` was last polled, in ticks
 };
 
 // The worker's ring of events of the timeline (timeline.hpp), in memory of the device.
 struct EventRing {
   Quad* quads;  // two an event; null: nothing is noted
-  u32* count;   // where the host finds how many there are
+  u32* count;   // their number, for the host
   u32 shift;    // of events
   u32 next;     // number of the next one
 };
 
-// The resources that a worker lends to the operator it runs. Lives in memory that all threads of the group share, as long as the task runs.
+// The resources that a worker lends to the operator that it runs, in memory that all threads of the group share. Valid while the task runs.
 struct alignas(16) Context {
-  // What a worker looks at behind a task, in one load.
+  // Read by a worker after a task, in one load.
   i32 status;        // first failure reported by Group::fail, 0 before
   u32 scratch_used;  // bytes handed out by Group::shared in this task
   u32 yield;         // 1: the worker should leave the graph that it works on, as its lease is over
   u32 spawned;       // 1: the task has made others (Group::spawn, Group::then)
-  // Arguments of the task that runs, behind its header. On CUDA an address in shared memory.
+  // Arguments of the running task, after its header. On CUDA an address in shared memory.
 #if DWELL_SHARED_MEMORY
   u32 arguments;
   u32 reserved;  // one size everywhere
@@ -74,8 +74,8 @@ struct alignas(16) Context {
 #endif
   u32 scratch_bytes;    // size of `scratch`
   u32 lease;            // number of the lease that runs this worker
-  u32 share;            // which group of the task is run: its index (16) | their count (16)
-  u32 count;            // of a follower that is made: children in `before`; of a join: arrivals
+  u32 share;            // the running group of the task: its index (16) | their count (16)
+  u32 count;            // of a new follower: children in `before`; of a join: arrivals
   const u32* over;      // number of the last lease whose time is over
   const u32* uses;      // of the image: see Group::opcode
   u64 arena;            // address of the runtime's arena: see block_of
@@ -87,7 +87,7 @@ struct alignas(16) Context {
   u32 task[kMaxSpawnWords];
   u32 before[kMaxBefore];  // records of children
   u32 gang_asks;           // calls of Gang::should_yield
-  u32* gang;               // memory of the gang that the task is run by (gang.hpp), or null
+  u32* gang;               // memory of the gang that runs the task (gang.hpp), or null
   u32 gang_steps;
   u32 gang_passes[1 + kGangBarriers];  // of this group, by barrier
   EventRing events;
@@ -106,20 +106,20 @@ class LogWriter;
 
 }  // namespace device
 
-// A child of the task that runs, as Group::spawn returns it: for Group::spawn_after, until the operator returns.
+// A child of the running task, as Group::spawn returns it, for Group::spawn_after. Valid until the operator returns.
 class Child {
  private:
   friend class Group;
   u32 number_;  // of its record, in the first thread of the group alone; 0: it was not made
 };
 
-// A task that starts when so many arrivals have come, as Group::join returns it. A small value: an argument of those that arrive
-// (DWELL_USES(part, dwell::Join)), or a word in memory that they read.
+// A task that starts after a number of arrivals, as Group::join returns it. A small value: pass it to arriving tasks as an argument
+// (DWELL_USES(part, dwell::Join)), or through memory that they read.
 class Join {
  private:
   friend class Group;
   u32 number_;  // of its record; 0: it was not made
-  u32 round_;   // of the record, which serves other tasks later
+  u32 round_;   // of the record, which is reused by other tasks
 };
 
 // The group of threads that runs one task, or one part of a wide task. Passed by value to the operator, valid while it runs. Members
@@ -185,18 +185,18 @@ class Group {
   // Together: out[i] = f(in[i]...) for each element of `out`, divided among all groups of the task; the result of f is converted to T. Each
   // input has as many elements as `out` at least. Elements are of any trivially copyable types. `f` is called once for each element, by
   // some thread, in any order, and must not read what is written. Threads see what the others have written after the next sync.
-  // `out` may be one of the inputs: each element is then replaced. When `out` overlaps inputs in part, the result is as if all of them had
-  // been read before anything is written. Where that cannot be done, the task fails with status::overlap and writes nothing: in wide tasks,
-  // and when some input begins before `out` and another one behind it.
+  // `out` may be one of the inputs: each element is then replaced. If `out` overlaps inputs in part, the result is as if all had been read
+  // before any write. That is impossible in wide tasks, and if one input begins before `out` and another after it: then the task fails with
+  // status::overlap and writes nothing.
   template <class T, class F, class... In>
   DWELL_DEVICE void transform(Span<T> out, F f, Span<In>... in) const;
 
   // Together: out[i] = in[i] for each element of `out`, divided among all groups of the task. `in` has as many elements at least. Overlap
-  // is as for transform: in a task of one group, the result is as if all had been read before anything is written.
+  // is as for transform: in a task of one group, the result is as if all had been read before any write.
   template <class T, class In>
   DWELL_DEVICE void copy(Span<T> out, Span<In> in) const;
 
-  // Together: no thread goes on before all have come, and each sees what the others wrote before.
+  // Together: a barrier of all threads of this group. Each sees what the others wrote before.
   DWELL_DEVICE void sync() const { device::sync_group(); }
 
   // Together: `combine` over the values of all threads of this group, the same result in each. T is trivially copyable and at most 16
@@ -246,7 +246,7 @@ class Group {
   // The opcode of an operator that DWELL_USES has named (`uses::fib`): of the version to which the running one is bound.
   template <u32 place, class Function>
   DWELL_DEVICE u32 opcode(Use<place, Function>) const {
-    // Word i is where the words of opcode i begin: those that it uses, by place.
+    // Word i is the index at which the list of opcode i begins: the opcodes that it uses, by place.
     return context_->uses[context_->uses[opcode_] + place];
   }
 
@@ -266,15 +266,15 @@ class Group {
   template <u32 number, u32 place, class... Parameters>
   DWELL_DEVICE Child spawn_after(const Child (&before)[number], Use<place, void(Parameters...)> use,
                                  typename device::Undeduced<Parameters>::type... arguments) const;
-  // Together: the same, but the child starts when `arrivals` calls of arrive have named it; at once for 0. It sees what those who arrived
-  // had written before. Arguments and failures are those of spawn. When nothing is left that could arrive, since this operator has returned
-  // and all that descends from the task is complete but for joins, these do not run, and the task fails with status::join_starved.
+  // Together: the same, but the child starts after `arrivals` calls of arrive with it; at once for 0. It sees what the arriving groups had
+  // written before. Arguments and failures are those of spawn. A join starves when no arrival can follow: this operator has returned, and
+  // all other descendants of the task are complete. Starved joins do not run, and the task fails with status::join_starved.
   template <u32 place, class... Parameters>
   DWELL_DEVICE Join join(u32 arrivals, Use<place, void(Parameters...)> use,
                          typename device::Undeduced<Parameters>::type... arguments) const;
-  // Together: arrives at a join, from the operator that has made it or one that descends from its task. A failure of those that arrive does
-  // not cancel the join. The task fails with status::join_refused when all arrivals have come or it does not descend from the join's maker,
-  // and with status::spawn_refused when several groups share it; nothing arrives then.
+  // Together: arrives at a join, from the operator that has made it or one that descends from its task. A failure of an arriving task does
+  // not cancel the join. The task fails with status::join_refused if the join expects no more arrivals, or the task does not descend from
+  // the join's maker; with status::spawn_refused if several groups share it. Then the arrival does not count.
   DWELL_DEVICE void arrive(Join join) const;
   // Together: makes a task that follows this one, its continuation: it runs when the operator has returned and all children are complete,
   // failed or not, and sees what they have written. This task is complete when the continuation is, which may itself have children and a
@@ -284,10 +284,10 @@ class Group {
 
   // Together: launches a graph, all of whose nodes run once, as a child of this task: for completion, failures and the refusal of wide
   // tasks it is as a task that spawn makes; spawn_after and launch_after may name it. It fails as its first node that fails. It runs with
-  // the versions of operators that were current when the task of the host was submitted from which this one descends. Launches of one exec
-  // follow each other, in the order in which they find it taken, the host's among them; those of different ones overlap. A launch by what
-  // descends from a launch of the same exec would wait for itself: it does not run, and fails with status::launch_refused, as that of an
-  // Exec without a graph does.
+  // the versions of operators that were current when the task of the host was submitted from which this one descends. Launches of one exec,
+  // the host's among them, run one after the other, in the order in which they find it taken; those of different execs overlap. A launch
+  // that descends from a launch of the same exec would wait for itself: it does not run, and fails with status::launch_refused, as does
+  // that of an Exec without a graph.
   DWELL_DEVICE Child launch(Exec exec) const;
   // Together: the same, but the launch begins only when others are complete, as spawn_after.
   template <class One>
@@ -300,15 +300,15 @@ class Group {
   DWELL_DEVICE Gang gang() const;
 
   // Reports the task as failed: its ticket's wait throws errc::task_failed with this code. Positive codes are the user's; the first
-  // failure of a task stays. The operator goes on until it returns.
+  // failure of a task stays. The operator runs on until it returns.
   DWELL_DEVICE void fail(i32 code) const { device::replace_in_group(&context_->status, status::ok, code); }
 
-  // Whether lines of this severity are logged (log.hpp): where not, what would only serve one can be left out.
+  // Returns whether lines of this severity are logged (log.hpp). If not, skip work that only serves such a line.
   DWELL_DEVICE bool logs(level severity) const { return static_cast<u32>(severity) >= context_->log.from; }
 
-  // True once the runtime would like the worker back, because the lease has ended, or on CUDA also because more urgent tasks wait
-  // (dwell::priority): a long operator should save its progress and return. Gang::yield does that. It may differ between threads; agree on
-  // it with reduce where that matters.
+  // Returns whether the runtime wants the worker back, because the lease has ended, or on CUDA also because more urgent tasks wait
+  // (dwell::priority). A long operator should then save its progress and return; Gang::yield does that. May differ between threads; agree
+  // on it with reduce where that matters.
   DWELL_DEVICE bool should_yield() const {
     const u32 over = device::load<device::Order::relaxed, device::Scope::device>(context_->over);
     if (static_cast<i32>(over - context_->lease) >= 0) return true;
@@ -330,7 +330,7 @@ class Group {
   DWELL_DEVICE Child made() const;
 
   device::Context* context_;
-  u16 index_;  // 65,535 groups share a task at most
+  u16 index_;  // at most 65,535 groups share a task
   u16 count_;
   u32 opcode_;
 #if DWELL_PARALLEL_GROUP
@@ -346,7 +346,7 @@ static DWELL_DEVICE_COLD void refuse(const Index& first, u64 count, u64 size) {
   if (atomicCAS(&context->status, status::ok, status::out_of_bounds) != status::ok) return;
   write_overrun(context->overruns, context->overrun_count++, pointer_to_shared<const u32>(context->arguments), first.value, count, size,
                 first.at);
-  // Pairs with the host's load of the task's completion, which is stored behind the group's barrier.
+  // Pairs with the host's load of the task's completion, which is stored after the group's barrier.
   fence<Scope::system>();
 }
 

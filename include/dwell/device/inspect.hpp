@@ -22,7 +22,7 @@ struct InspectRecord {
 };
 static_assert(sizeof(InspectRecord) == 64, "host and device agree on the layout");
 
-// What DWELL_EXPORT_INSPECTS emits: all values that a source shows, by their place.
+// The table that DWELL_EXPORT_INSPECTS emits: all values that a source shows, by place.
 template <u32 number>
 struct InspectsRecord {
   u32 magic;
@@ -76,7 +76,7 @@ DWELL_HOST_DEVICE InspectRecord inspect_record(const char (&name)[length], const
   return record;
 }
 
-// What a variable holds, and the count that guards it.
+// Access to a variable's value, and the count that guards it.
 struct InspectAccess {
   template <class T>
   static DWELL_HOST_DEVICE const T& value(const T& variable) {
@@ -113,8 +113,8 @@ DWELL_HOST_DEVICE InspectsRecord<0> record_of_inspects<>() {
 //   float residual = 0;
 //   DWELL_INSPECT(residual)
 // A number, an enumeration, a plain struct (shown as its bytes), an array of those, or a dwell::Seqlock of one. The host may read a
-// variable of more than 8 bytes half written, and several at different moments: what belongs together goes into a Seqlock. Each version of
-// an operator has variables of its own; on CUDA they start anew with each image. At most kMaxInspects values in a source.
+// variable of more than 8 bytes half written, and several at different moments: put values that belong together into a Seqlock. Each
+// version of an operator has its own variables; on CUDA each image resets them. At most kMaxInspects values in a source.
 #define DWELL_INSPECT(variable)                                                                        \
   struct dwell_inspect_##variable {                                                                    \
     DWELL_INSPECT_PLACE                                                                                \

@@ -1,7 +1,7 @@
 // What operators log: dwell::log(g, dwell::level::info, "x={} y={:.3f}", x, y).
 //
-// Nothing is formatted here: the line goes into a ring in memory of the host as the address of its format and the bits of its arguments,
-// and the host makes a text of it (dwell/log.hpp). Needs C++20.
+// The device does not format. It stores the address of the format and the bits of the arguments to a ring in host memory, and the host
+// formats the line (dwell/log.hpp). Needs C++20.
 #pragma once
 
 #include <dwell/device/group.hpp>
@@ -28,13 +28,13 @@ class LogWriter {
     const u32 matters = severity < level::error ? static_cast<u32>(severity) : static_cast<u32>(level::error);
     Quad* const slots = ring_slots();
     const auto task = header();
-    // Reserves the next slots, if there is room; a slot that is reserved is also written, as the host waits for it. Whether there was and
-    // whether another thread was faster is asked in one branch: a branch takes as long as the exchange.
+    // Reserves the next slots, if there is room. A reserved slot must be written: the host waits for it. One branch checks for room and for
+    // a lost race: a branch takes as long as the exchange.
     const bool room = fits(matters, kSlots, seen_);
     Place place = place_of(seen_.next);
     compute_here(&place);
     const u32 before = exchange(seen_.next, seen_.next + (room ? kSlots : 0));
-    // What is not waited for, while the exchange is under way.
+    // Independent work, while the exchange is pending.
     const u32 word1 = word_of(task, 1);
     const u32 word2 = word_of(task, 2);
     const u64 now = now_ns();
@@ -66,7 +66,7 @@ class LogWriter {
   }
 
  private:
-  static constexpr u32 kPause = 16;  // ticks between looks at the host's memory
+  static constexpr u32 kPause = 16;  // ticks between polls of host memory
   static constexpr u64 kNone = 1ULL << 32U;
 
   // The first words of the ring.
@@ -84,15 +84,14 @@ class LogWriter {
     u32 quad;  // of its slot, the first
   };
   DWELL_DEVICE Place place_of(u32 position) const { return Place{position, log_tag_of(position), (position & seen_.mask) * kLogSlotQuads}; }
-  // The compiler would compute it behind the branch that waits for the exchange, for both ways that lead there.
+  // Computes it here: the compiler would sink it below the branch that waits for the exchange, once for each path.
   static DWELL_DEVICE void compute_here([[maybe_unused]] Place* place) {
 #if DWELL_SHARED_MEMORY
     asm volatile("" : "+r"(place->tag), "+r"(place->quad));
 #endif
   }
 
-  // On CUDA these name the shared memory as such: a line is a chain of accesses that wait for each other, and through a generic address
-  // each takes longer.
+  // On CUDA these use shared-memory addresses: a line is a chain of dependent accesses, and each is slower through a generic address.
 #if DWELL_SHARED_MEMORY
   DWELL_DEVICE State look() const {
     State state;
@@ -139,11 +138,11 @@ class LogWriter {
 #endif
 
   static DWELL_DEVICE bool fits(u32 severity, u32 slots, const State& at) {
-    // Lines that matter more may go beyond the limit. Signed: that may be ahead of a `next` that is not the newest one.
+    // More severe lines may exceed the limit. Signed: the limit may be ahead of an outdated `next`.
     const u32 beyond = log_room_of(severity, at.mask + 1) - log_room_of(0, at.mask + 1);
     return static_cast<i32>(at.next + slots - at.limit) <= static_cast<i32>(beyond);
   }
-  // Reserves the next slots, when another thread of the group was faster or there was no room. Returns their position, or kNone.
+  // Retries to reserve slots, after a lost race or lack of room. Returns their position, or kNone.
   DWELL_DEVICE u64 reserve_again(u32 severity, u32 slots) const {
     for (;;) {
       const State at = look();
@@ -155,12 +154,12 @@ class LogWriter {
     }
   }
 
-  // Looks how far the host has read. False when it has read no further, or the last look was just now.
+  // Polls how far the host has read. False when it has read no further, or the last poll was too recent.
   DWELL_DEVICE bool look_at_host() const {
     const u32 now = now_ticks();
     if (now - ring_.looked < kPause) return false;
     ring_.looked = now;
-    // Pairs with the host's release behind its reads of the slots, which are then free.
+    // Acquire: pairs with the host's release after its reads of the slots, which are then free.
     const u32 limit = load<Order::acquire, Scope::system>(ring_.read) + log_room_of(0, ring_.mask + 1);
     if (limit == ring_.limit) return false;
     ring_.limit = limit;
@@ -198,11 +197,11 @@ class LogWriter {
 
 }  // namespace device
 
-// Logs a line, of the task that runs. Any thread may call it, and each that does logs one: usually `if (g.rank() == 0)`. `format` is a
+// Logs a line for the running task. Any thread may call it; each call logs a line, so guard it with `if (g.rank() == 0)`. `format` is a
 // string literal in the grammar of log_format.hpp, which is checked against the arguments when the operator is compiled; arguments are up
-// to 8 integers, bools, chars, floats (half and bfloat16 among them) and pointers. Waits for nothing: a line for which the worker's ring
-// has no room is dropped and counted (Metrics::log_dropped); the last eighth of the ring is for errors, the one before for warnings too.
-// Below the threshold (Logging::from) a call costs one comparison.
+// to 8 integers, bools, chars, floats (half and bfloat16 among them) and pointers. Never blocks: a line without room in the worker's ring
+// is dropped and counted (Metrics::log_dropped). The last eighth of the ring is reserved for errors, the one before for warnings and
+// errors. Below the threshold (Logging::from) a call costs one comparison.
 template <class... A>
 DWELL_DEVICE void log(const Group& g, level severity, typename device::Undeduced<device::LogFormat<A...>>::type format,
                       const A&... arguments) {

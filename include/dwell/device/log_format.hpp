@@ -1,7 +1,7 @@
 // Formats of the log, checked when the operator is compiled.
 //
-// The grammar is std::format's, without what only the host could know: a placeholder is {} or
-// {:[[fill]align][sign][#][0][width][.precision] [type]}, in the order of the arguments; {{ and }} are braces. Needs C++20.
+// The grammar is a subset of std::format's: a placeholder is {} or {:[[fill]align][sign][#][0][width][.precision] [type]}, in the order of
+// the arguments; {{ and }} are braces. Needs C++20.
 #pragma once
 
 #include <dwell/device/log_line.hpp>
@@ -28,7 +28,7 @@ enum class LogMistake : u32 {
 };
 
 #if DWELL_NAMES_MISTAKES
-// A call of these is no constant, and the compiler names it.
+// Not constexpr: the compiler names the one that is called.
 namespace log_format_error {
 #define DWELL_LOG_MISTAKE(name) void name();
 DWELL_LOG_MISTAKES(DWELL_LOG_MISTAKE)
@@ -160,7 +160,8 @@ class LogFormat {
   DWELL_DEVICE const char* text() const { return text_; }
   DWELL_DEVICE u32 length() const { return length_; }
 
-  // NVRTC 13.0 has no message for an argument of a call that is no constant: so the assembler refuses what is not left out as unreachable.
+  // NVRTC 13.0 reports no message for a call that is not constant. So this emits an invalid instruction, which the assembler refuses unless
+  // it is unreachable.
   DWELL_DEVICE void refuse_mistake() const {
 #if DWELL_REFUSES_MISTAKES
 #define DWELL_LOG_MISTAKE(name) \

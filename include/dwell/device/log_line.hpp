@@ -1,7 +1,7 @@
-// A line of the log as it lies in the ring of its worker, from where the host reads it.
+// Layout of a log line in the ring of its worker, from which the host reads it.
 //
-// A line takes one slot of the ring, or two: each four quads with the slot's tag, stored in any order, so that the line is there when all
-// its quads are. Their words, in order:
+// A line takes one or two slots of the ring, each of four quads with the slot's tag. Quads are stored in any order; the line is complete
+// when all have the tag. Their words, in order:
 //   0       LogHead
 //   1, 2    words 1 and 2 of the task's header
 //   3, 4    when, in ns of the device's clock
@@ -16,7 +16,7 @@
 namespace dwell {
 namespace device {
 
-// What an argument is written as. Types of 64 bits take two words.
+// The stored type of an argument. Types of 64 bits take two words.
 enum class LogType : u32 { none, int32, uint32, int64, uint64, boolean, character, float32, float64, pointer };
 
 // Word 0: opcode (13) | severity (3) | arguments (4) | length of the format's text (12).
@@ -44,11 +44,10 @@ DWELL_HOST_DEVICE u32 log_words_of(LogType type) {
 DWELL_HOST_DEVICE u32 log_slots_of(u32 argument_words) { return (kLogFixedWords + argument_words + kLogSlotWords - 1) / kLogSlotWords; }
 static_assert(kLogFixedWords + 2 * kLogArguments <= 2 * kLogSlotWords, "a line takes two slots at most");
 
-// What stands where other quads have their lap (src/device/ring.hpp): each slot has another one in each lap, and no line takes a shift to
-// tell it.
+// The tag in place of a quad's lap (src/device/ring.hpp). It differs between slots and laps, and needs no shift to compute.
 DWELL_HOST_DEVICE u32 log_tag_of(u32 position) { return position + 1; }
 
-// How far a ring of so many slots may be filled by lines of a severity: what matters less leaves room for what matters more.
+// Returns how many of `slots` slots lines of a severity may fill: less severe lines leave room for more severe ones.
 DWELL_HOST_DEVICE u32 log_room_of(u32 severity, u32 slots) {
   return severity >= static_cast<u32>(level::error)     ? slots
          : severity == static_cast<u32>(level::warning) ? slots - slots / 8

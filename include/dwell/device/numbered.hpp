@@ -1,4 +1,4 @@
-// Vectors that the groups of a gang hand on to each other: a step without a barrier.
+// Vectors that the groups of a gang exchange in steps without barriers.
 //
 //   DWELL_OPERATOR(relax)(dwell::Group g, dwell::Span<dwell::u64> words, dwell::u32 steps) {
 //     const dwell::Gang gang = g.gang();
@@ -9,8 +9,8 @@
 //     }
 //   }
 //
-// Each word of 8 bytes carries the number of its step beside its value, so that it is complete when it is seen: readers poll the data
-// itself, and pay neither a fence nor a flag. Source: the LL protocol of NCCL.
+// Each word of 8 bytes carries the number of its step beside its value, so it is complete when it is visible: readers poll the data itself,
+// and need neither a fence nor a flag. Source: the LL protocol of NCCL.
 #pragma once
 
 #include <dwell/device/group.hpp>
@@ -18,14 +18,14 @@
 
 namespace dwell {
 
-// `words.size() / 2` elements of a type of 4 bytes. Even and odd steps have a half of the words each, so that an element is written anew
-// two steps later. That is safe where a group puts nothing of step n + 2 before it has got, of step n + 1, something from each group that
-// gets its elements: as neighbours do that exchange their elements in each step. Nobody else may write the words. Before the first use they
-// hold 0 (as a new buffer does), or numbers of other steps: steps count from 1 on, and go on from task to task.
+// `words.size() / 2` elements of a type of 4 bytes. Even and odd steps have a half of the words each, so an element is overwritten two
+// steps later. That is safe if a group puts nothing of step n + 2 before it has got an element of step n + 1 from each group that reads its
+// elements, as with neighbours that exchange elements in each step. No other code may write the words. Before the first use they hold 0 (as
+// a new buffer does), or numbers of other steps: steps count from 1 on, across tasks.
 //
-// A small value that names the words and does not own them: they live as long as the task. All members may be called by any thread of any
-// group of a gang; of other tasks, groups may not run at once and wait for ever, as they do for an element that nobody puts: a group that
-// fails still puts what others get. An index is not checked.
+// A small value that does not own the words, which must outlive the task. Any thread of any group of a gang may call all members. Groups of
+// other tasks may not run at once, and would wait forever. So would a reader of an element that is never put: a group that fails must still
+// put its elements. Indices are not checked.
 template <class T>
 class Numbered {
   static_assert(sizeof(T) == 4, "an element has 4 bytes beside its number");

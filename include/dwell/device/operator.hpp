@@ -14,9 +14,9 @@
 namespace dwell {
 namespace device {
 
-// An operator's entry in the image: what its worker lends to it, its opcode, and the task's arguments as 32-bit words.
+// An operator's entry in the image. Takes its worker's context, its opcode, and the task's arguments as 32-bit words.
 #if DWELL_SHARED_MEMORY
-// All that lies in shared memory: its addresses there, which take a register each, and loads that need not ask which memory it is.
+// Shared-memory addresses, which take one register each, and loads without a check of the address space.
 using ContextArgument = u32;
 using WordsArgument = u32;
 template <class T>
@@ -78,8 +78,8 @@ struct Wire<Span<T>> {
   }
 };
 
-// A structure that is taken by reference stays where the task's arguments lie, which all threads of the group read: for what is large, or
-// indexed by what is known only when it runs.
+// A structure taken by reference stays among the task's arguments, which all threads of the group read. For large ones, or those indexed at
+// run time.
 template <class T>
 struct Wire<const T&> {
   static_assert(alignof(T) <= 4, "arguments of a task are aligned to 4 bytes: take the structure by value");

@@ -1,4 +1,4 @@
-// Accesses beyond the elements of spans, as checked operators leave them for the host (bounds.hpp).
+// Accesses beyond the elements of spans, as checked operators record them for the host (bounds.hpp).
 #pragma once
 
 #include <dwell/device/atomic.hpp>
@@ -8,7 +8,7 @@
 namespace dwell {
 namespace device {
 
-// One access. Read and written in words; `line` is 0 while it is written, and of one that never was.
+// One access. Read and written in words. `line` is 0 until it is completely written.
 struct alignas(8) Overrun {
   u64 first;      // the element, or the first of several
   u64 size;       // of the span
@@ -46,7 +46,7 @@ DWELL_DEVICE void write_overrun(Overruns* overruns, u32 number, const u32* argum
   overrun.line = at.line;
   u32* const to = overruns->last[number % kOverrunsKept];
   store<Order::relaxed, Scope::system>(to + kOverrunWords - 1, 0U);
-  // Release, each: the words behind the 0, and the line behind the words. Pairs with LoopMemory::overrun.
+  // Release, each: orders the words after the 0, and the line after the words. Pairs with LoopMemory::overrun.
   for (u32 i = 0; i < kOverrunWords; ++i) store<Order::release, Scope::system>(to + i, both.word[i]);
 }
 

@@ -1,4 +1,4 @@
-// A value that one writes while others read it, and nobody reads half of.
+// A value with one writer and many readers, which never read a torn value.
 #pragma once
 
 #include <dwell/device/atomic.hpp>
@@ -9,8 +9,8 @@ namespace device {
 struct InspectAccess;
 }
 
-// A plain struct behind a count, which is odd while the struct is written: readers read again until the count stays (a sequence lock, as in
-// Linux). A variable of an operator's source, for the host to look at (DWELL_INSPECT), or for other operators.
+// A plain struct with a count that is odd while the struct is written. Readers retry until the count stays the same (a sequence lock, as in
+// Linux). A variable of an operator's source, for the host (DWELL_INSPECT), or for other operators.
 //   struct Progress { dwell::u64 step; float residual; float change; };
 //   dwell::Seqlock<Progress> progress;
 //   ... if (g.rank() == 0) progress.store({step, residual, change});
@@ -19,8 +19,8 @@ class Seqlock {
   static_assert(__is_trivially_copyable(T) && sizeof(T) % 4 == 0, "dwell::Seqlock holds a plain struct of whole 4-byte words");
 
  public:
-  // Replaces the value, by one thread. False, with nothing done, when another thread replaces it at this moment: nobody waits. On CUDA it
-  // costs an exchange and two fences at the device's scope.
+  // Replaces the value, by one thread. Never blocks: false, with nothing done, if another thread is replacing it. On CUDA it costs an
+  // exchange and two fences at the device's scope.
   DWELL_DEVICE bool store(const T& value) {
     const u32 before = device::load<device::Order::relaxed, device::Scope::device>(&sequence_);
     if (before % 2 != 0 || device::compare_exchange<device::Order::acq_rel>(&sequence_, before, before + 1) != before) return false;
@@ -33,14 +33,14 @@ class Seqlock {
     return true;
   }
 
-  // The value as one store has left it. Waits while one is under way.
+  // Returns the value of one store. Waits while a store is in progress.
   DWELL_DEVICE T load() const {
     T value = {};
     for (;;) {
       const u32 before = device::load<device::Order::acquire, device::Scope::device>(&sequence_);
       Word* const to = reinterpret_cast<Word*>(&value);
       const Word* const from = reinterpret_cast<const Word*>(&value_);
-      // Acquires, so that the count is looked at behind them.
+      // Acquires, so the count is loaded after them.
       for (u32 i = 0; i < kWords; ++i) to[i] = device::load<device::Order::acquire, device::Scope::device>(from + i);
       if (before % 2 == 0 && device::load<device::Order::relaxed, device::Scope::device>(&sequence_) == before) return value;
     }

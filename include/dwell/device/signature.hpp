@@ -79,7 +79,7 @@ DWELL_HOST_DEVICE Kind kind_of() {
   return Kind::structure;
 }
 
-// A type that is one of these by another name (CUDA's __half) may say so by specialising this.
+// Specialise this for a type that is one of these by another name (CUDA's __half).
 template <class T>
 struct ElementKind {
   static constexpr Kind value = kind_of<T>();

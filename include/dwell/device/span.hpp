@@ -39,22 +39,22 @@ class Span {
   DWELL_HOST_DEVICE T* begin() const { return data_; }
   DWELL_HOST_DEVICE T* end() const { return data_ + size_; }
 
-  // Elements [first, first + count); the caller sees to it that they exist. Empty in an operator that checks bounds, if some do not.
+  // Elements [first, first + count), which must exist. Empty in an operator that checks bounds, if some do not.
   DWELL_HOST_DEVICE Span subspan(device::Index first, u64 count) const {
     return has(first, count) ? Span(data_ + device::value_of(first), count) : Span();
   }
 
   // Atomic operations on element `index`, in memory of buffers or of Group::shared. T has 4 or 8 bytes; add, min and max take integers,
-  // float and double. Those that change the element return what it was before. An order means what it does in C++; a load acquires at
-  // most, and a store releases. scope::system orders against the host and other devices too, which only memory that they reach needs.
-  // Defined in span_atomic.hpp, which operators have.
+  // float and double. Those that change the element return what it was before. An order means what it does in C++; a load acquires at most,
+  // a store releases at most. scope::system orders against the host and other devices too, which only memory that they reach needs. Defined
+  // in span_atomic.hpp, which operators have.
   DWELL_DEVICE T atomic_load(device::Index index, order o = order::relaxed, scope s = scope::device) const;
   DWELL_DEVICE void atomic_store(device::Index index, T value, order o = order::relaxed, scope s = scope::device) const;
   DWELL_DEVICE T atomic_exchange(device::Index index, T value, order o = order::relaxed, scope s = scope::device) const;
   DWELL_DEVICE T atomic_add(device::Index index, T value, order o = order::relaxed, scope s = scope::device) const;
   DWELL_DEVICE T atomic_min(device::Index index, T value, order o = order::relaxed, scope s = scope::device) const;
   DWELL_DEVICE T atomic_max(device::Index index, T value, order o = order::relaxed, scope s = scope::device) const;
-  // Stores `value` if the element has the bits of `expected`, and says whether it has; if not, `expected` becomes what was there, and
+  // Stores `value` if the element has the bits of `expected`. Returns whether it did. If not, `expected` is set to the element's value, and
   // nothing is released.
   DWELL_DEVICE bool atomic_compare_exchange(device::Index index, T& expected, T value, order o = order::relaxed,
                                             scope s = scope::device) const;

@@ -43,7 +43,7 @@ struct NumberOf<T, false, false> {
 template <class T>
 using Number = typename NumberOf<T>::type;
 
-// *at = change(*at), for what no instruction does. Returns what it was before.
+// Atomically sets *at = change(*at), for operations without an instruction. Returns the old value.
 template <class T, class Change>
 DWELL_DEVICE T change_word(T* at, Change change, Order o, Scope s) {
   Bits<T>* const bits = reinterpret_cast<Bits<T>*>(at);

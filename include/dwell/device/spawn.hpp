@@ -4,8 +4,8 @@
 #include <dwell/device/operator.hpp>
 
 #if DWELL_LINKED_OPERATORS
-// Makes a task of this opcode, whose arguments are in the context and name so many bytes. Linked with the loop: called by its name, its
-// registers cost those operators alone that make tasks. Called by one thread.
+// Makes a task of this opcode, whose arguments are in the context and name `bytes` bytes. Linked with the loop by name, so only operators
+// that make tasks pay for its registers. Called by one thread.
 extern "C" __device__ void dwell_spawn(dwell::device::Context* context, dwell::u32 opcode, dwell::device::Make how, dwell::u64 bytes);
 #endif
 
@@ -53,11 +53,11 @@ DWELL_DEVICE void Group::make(u32 opcode, device::Make how, const Parameters&...
     device::write_arguments(context_->task, arguments...);
     device::ask_for_task(context_, opcode, how, device::bytes_named_by(arguments...));
   }
-  // All know of it before the last barrier of the task; and what others write later is not for the new task.
+  // All threads see the failure or the child before the task's last barrier. The new task does not see later writes.
   sync();
 }
 
-// Nobody but the first thread reads it, or writes what it is read from.
+// Only the first thread reads it, and writes its source.
 DWELL_DEVICE Child Group::made() const {
   Child child;
   child.number_ = rank() == 0 ? context_->task[0] : 0;
@@ -98,7 +98,7 @@ DWELL_DEVICE Child Group::spawn_after(const Child (&before)[number], Use<place, 
   return made();
 }
 
-// Behind the exec, the number of changes to its records.
+// After the exec: the number of changes to its records.
 DWELL_DEVICE Child Group::launch(Exec exec) const {
   make(device::kLaunchOpcode, device::Make::child, exec, u32{0});
   return made();
@@ -132,7 +132,7 @@ DWELL_DEVICE Join Group::join(u32 arrivals, Use<place, void(Parameters...)> use,
 }
 
 DWELL_DEVICE void Group::arrive(Join join) const {
-  sync();  // what others have written is for the join's task
+  sync();  // the join's task sees what other threads have written
   if (rank() == 0) {
     context_->task[0] = join.number_;
     context_->task[1] = join.round_;

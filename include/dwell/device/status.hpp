@@ -1,4 +1,4 @@
-// How a task ended.
+// Statuses of tasks.
 #pragma once
 
 #include <dwell/device/platform.hpp>
@@ -8,18 +8,18 @@ namespace dwell {
 // The status a completion entry carries. Positive values are an operator's own (Group::fail); negative ones are dwell's.
 namespace status {
 DWELL_CONSTANT i32 ok = 0;
-DWELL_CONSTANT i32 cancelled = -1;  // a task that it was to start after failed, or it was cancelled, or the runtime closed, before it ran
-DWELL_CONSTANT i32 lost = -2;       // the device failed
-DWELL_CONSTANT i32 timed_out = -3;  // a task overstayed Options::task_timeout
+DWELL_CONSTANT i32 cancelled = -1;        // a predecessor failed, or the task was cancelled, or the runtime closed, before it ran
+DWELL_CONSTANT i32 lost = -2;             // the device failed
+DWELL_CONSTANT i32 timed_out = -3;        // a task overstayed Options::task_timeout
 DWELL_CONSTANT i32 out_of_scratch = -4;   // Group::shared asked for more than Options::scratch_bytes
-DWELL_CONSTANT i32 overlap = -5;          // a group was to write what it had yet to read (Group::transform)
-DWELL_CONSTANT i32 out_of_tasks = -6;     // an operator was to make a task for which there was no room
+DWELL_CONSTANT i32 overlap = -5;          // a group would have overwritten unread input (Group::transform)
+DWELL_CONSTANT i32 out_of_tasks = -6;     // an operator made a task without room for it
 DWELL_CONSTANT i32 spawn_refused = -7;    // made by one of several groups; a second Group::then; Group::spawn_after of a stranger
-DWELL_CONSTANT i32 no_gang = -8;          // Group::gang in a task of several groups that is none
+DWELL_CONSTANT i32 no_gang = -8;          // Group::gang in a task of several groups that is no gang
 DWELL_CONSTANT i32 too_large = -9;        // a gang has more groups than the lease has workers
 DWELL_CONSTANT i32 threw = -10;           // the callback of a host node has thrown
 DWELL_CONSTANT i32 join_refused = -11;    // Group::arrive at a join that expects none, or by a task that does not descend from its maker
-DWELL_CONSTANT i32 join_starved = -12;    // a join was left when all that could have arrived had ended
+DWELL_CONSTANT i32 join_starved = -12;    // a join still waited when no arrival could follow
 DWELL_CONSTANT i32 no_barrier = -13;      // Gang::sync was given a name beyond 7, or more groups than the gang has
 DWELL_CONSTANT i32 launch_refused = -14;  // Group::launch of no exec, or by a task that descends from a launch of the same exec
 DWELL_CONSTANT i32 index_out_of_range = -15;  // an index named an element that a tensor does not have (Batch::gather and the like)

@@ -6,7 +6,7 @@
 
 namespace dwell {
 
-// The handle that DWELL_USES declares: the `place`-th operator that the source uses, and the function type of what it takes behind its
+// The handle that DWELL_USES declares: the `place`-th operator that the source uses, and the function type of its parameters after the
 // group, void(u32, Span<float>). Empty, passed by value.
 template <u32 place, class Function>
 struct Use;
@@ -24,7 +24,7 @@ struct UseRecord {
 };
 static_assert(sizeof(UseRecord) == 248, "host and device agree on the layout");
 
-// What DWELL_EXPORT_USES emits: all operators that a source uses, by their place.
+// The table that DWELL_EXPORT_USES emits: all operators that a source uses, by place.
 template <u32 number>
 struct UsesRecord {
   u32 magic;
@@ -70,10 +70,10 @@ DWELL_HOST_DEVICE UsesRecord<0> record_of_uses<>() {
 
 // Names an operator that the source's own operators make tasks of, with the types of its parameters behind the group:
 //   DWELL_USES(fib, dwell::u32, dwell::Span<dwell::u64>)
-// Stands at the outermost scope of the source, ahead of the operators that use the handle it declares, `uses::fib`. Group::opcode tells
-// which opcode that is. The operator is defined before this one, or is this one. Each version is bound to the version that is current when
-// it becomes so, and is bound anew when that changes: see docs/operators.md. At most kMaxUses in a source. Defining the operator fails with
-// errc::operator_not_found when no operator has the name, with errc::signature_mismatch when it takes other arguments.
+// Stands at the outermost scope of the source, before the operators that use the handle that it declares, `uses::fib`. Group::opcode
+// returns its opcode. The used operator is defined before this one, or is this one. Each version binds to the used operator's current
+// version, and is rebound when that changes (docs/operators.md). At most kMaxUses in a source. Defining the operator fails with
+// errc::operator_not_found if no operator has the name, with errc::signature_mismatch if it takes other arguments.
 #define DWELL_USES(operator_name, ...)                                                                                                 \
   struct dwell_use_##operator_name {                                                                                                   \
     static constexpr dwell::u32 place = decltype(dwell_uses_before(dwell::device::Rank<dwell::kMaxUses>()))::value;                    \
@@ -97,7 +97,7 @@ DWELL_HOST_DEVICE UsesRecord<0> record_of_uses<>() {
 #define DWELL_EXPORT_USES(symbol) \
   DWELL_RECORD_OF_USES(symbol)    \
   DWELL_EXPORT_CONSTANT(DWELL_USES_RECORD, symbol##_uses) = symbol##_record_of_uses(DWELL_ALL_USES());
-// A template, so that it may name each place; behind the source, so that it finds all that DWELL_USES has declared.
+// A template, so it can name each place; after the source, so it finds all that DWELL_USES has declared.
 #define DWELL_RECORD_OF_USES(symbol)                                                                                \
   template <dwell::u32... place>                                                                                    \
   DWELL_HOST_DEVICE dwell::UsesRecord<sizeof...(place)> symbol##_record_of_uses(dwell::device::Indices<place...>) { \
