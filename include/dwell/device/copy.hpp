@@ -7,7 +7,7 @@ namespace dwell {
 namespace device {
 
 #if DWELL_PARALLEL_GROUP
-// The type as which elements are moved: their own, or, where no single access is as wide, the widest words they are aligned to.
+// The type as which elements are copied: their own, or, where no single access is as wide, the widest words to which they are aligned.
 template <u32 Bytes>
 struct WordOf;
 template <>

@@ -1,4 +1,4 @@
-// How the threads of a group combine what each of them has: within a warp through registers, between warps through the worker's memory.
+// Combines values of a group's threads: within a warp through registers, between warps through the worker's memory.
 #pragma once
 
 #include <dwell/device/group.hpp>
@@ -16,7 +16,7 @@ class Exchange {
  public:
   static constexpr u32 kWarps = kGroupThreads / 32;
 
-  // Room for one value a warp. There are two such places, so that one may be written while the other is still read.
+  // Memory for one value a warp. There are two such places, so one may be written while the other is still read.
   static DWELL_DEVICE T* slots(const Group& g, u32 place) { return reinterpret_cast<T*>(g.context_->exchange + place * 4 * kWarps); }
 
   // The value of the lane `distance` above, or below; the caller's own where there is none.

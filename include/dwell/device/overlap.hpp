@@ -1,4 +1,4 @@
-// Spans that are read against a span that is written: orders of elements in which none is overwritten before it has been read.
+// Orders of elements for overlapping spans, in which no input element is overwritten before it has been read.
 #pragma once
 
 #include <dwell/device/platform.hpp>
@@ -9,10 +9,10 @@ namespace device {
 // Elements 0 .. count - 1 are each computed from the elements of the same number of some inputs.
 class Overlap {
  public:
-  // `to` and `to_width`: address and bytes of an element of what is written.
+  // `to` and `to_width`: address and element bytes of the output.
   DWELL_DEVICE Overlap(u64 to, u32 to_width, u64 count) : to_(to), to_width_(to_width), count_(count) {}
 
-  // Whether writing overwrites some element of an input that another element than its own is computed from.
+  // Returns whether a write overwrites an input element that another output element needs.
   DWELL_DEVICE bool is_partial(u64 from, u32 from_width) const {
     if (from_width == to_width_) {
       const u64 bytes = count_ * to_width_;
@@ -22,7 +22,7 @@ class Overlap {
     return count_ > 1 && from < to_ + count_ * to_width_ && to_ < from + count_ * from_width;
   }
 
-  // Takes an input into account. The conditions are linear in the number of the element, so the first and the last tell of all.
+  // Adds an input. The conditions are linear in the element's number, so checking the first and the last suffices.
   DWELL_DEVICE void add(u64 from, u32 from_width) {
     if (!is_partial(from, from_width)) return;
     partial_ = true;
@@ -32,8 +32,7 @@ class Overlap {
   }
 
   DWELL_DEVICE bool partial() const { return partial_; }
-  // Whether each element may be written once those before it are written, and it and all behind it still to be read; and the other way
-  // round.
+  // Returns whether elements may be computed in ascending order; in descending order.
   DWELL_DEVICE bool ascending() const { return ascending_; }
   DWELL_DEVICE bool descending() const { return descending_; }
 

@@ -6,13 +6,13 @@
 namespace dwell {
 namespace device {
 
-// The widest access to memory that there is, in bytes.
+// The widest access to memory, in bytes.
 DWELL_CONSTANT u32 kWidestAccess = 16;
 
 DWELL_HOST_DEVICE bool is_power_of_two(u64 value) { return value != 0 && (value & (value - 1)) == 0; }
 
-// How many elements of each of these types a thread loads at once: one access for the widest of them, and not more than `most`, since each
-// takes a register once it is computed with.
+// Elements of each of these types that a thread loads at once: one access for the widest type, and at most `most`, since each takes a
+// register in computations.
 template <class... T>
 DWELL_HOST_DEVICE u32 elements_at_once(u32 most = 8) {
   const u32 widths[] = {1, sizeof(T)...};
@@ -24,8 +24,8 @@ DWELL_HOST_DEVICE u32 elements_at_once(u32 most = 8) {
   return kWidestAccess / widest < most ? kWidestAccess / widest : most;
 }
 
-// How many packs of `count` elements of each input a thread loads before it stores: as many as `room` registers hold, 1 to `most`. More
-// would raise what an image takes above the loop's own registers. Elements of less than a register are unpacked into one.
+// Packs of `count` elements of each input that a thread loads before it stores: as many as `room` registers hold, 1 to `most`. More would
+// raise an image's registers above the loop's own. Elements smaller than a register are unpacked into one.
 template <class... In>
 DWELL_HOST_DEVICE u32 packs_ahead(u32 count, u32 most = 4, u32 room = 16) {
   const u32 widths[] = {0, sizeof(In)...};
@@ -57,8 +57,8 @@ union PackRoom {
   DWELL_DEVICE PackRoom() {}  // NOLINT(modernize-use-equals-default): defaulted, it would be deleted for such a T
 };
 
-// Sets a pack of which not every element will be loaded. Left as it is, the assembler keeps what it held before: a loop that inlines many
-// operators then holds registers for the packs of all of them, and spills them in each.
+// Initializes a pack that is not loaded completely. Else the assembler preserves its old value: a loop that inlines many operators would
+// hold registers for the packs of all, and spill them in each.
 template <class T, u32 Count>
 DWELL_DEVICE void clear(Pack<T, Count>* pack) {
   u8* const bytes = reinterpret_cast<u8*>(pack);
@@ -68,7 +68,7 @@ DWELL_DEVICE void clear(Pack<T, Count>* pack) {
 
 DWELL_DEVICE u64 address_of(const volatile void* at) { return reinterpret_cast<u64>(at); }
 
-// Not 0 when the `Count` elements from `at` on cannot be accessed as a pack.
+// Returns not 0 when the `Count` elements from `at` on cannot be accessed as a pack.
 template <u32 Count, class T>
 DWELL_DEVICE u32 pack_misalignment(const T* at) {
   return static_cast<u32>(address_of(at)) % pack_alignment<T>(Count);

@@ -6,7 +6,7 @@
 namespace dwell {
 namespace device {
 
-// Four words that are loaded and stored as one. The first is the lap by which a reader knows that the quad is the one it waits for.
+// Four words that are loaded and stored as one. The first is the lap, by which a reader validates the quad.
 struct alignas(16) Quad {
   u32 lap;
   u32 word[3];

@@ -17,7 +17,7 @@ class StridedRange {
       at_ += step_;
       return *this;
     }
-    // A range ends when it has passed its end: steps may jump over it.
+    // A range ends past its end: steps may jump over it.
     DWELL_DEVICE bool operator!=(const Iterator& end) const { return at_ < end.at_; }
 
    private:
@@ -79,8 +79,8 @@ DWELL_DEVICE Block block_of(u64 n, u32 index, u32 count) {
   return Block(first, index + 1 == count ? n : first + (size + (index < larger ? 1 : 0)) * unit);
 }
 
-// The elements that Group::range gives each thread. A CPU's worker is one thread and fetches whole cache lines ahead: it takes a block. On
-// CUDA neighbouring threads take neighbouring indices, so that a warp's accesses fall into the same lines.
+// The elements that Group::range gives each thread. On a CPU, whose worker is one thread that prefetches cache lines, a block. On CUDA
+// neighbouring threads get neighbouring indices, so a warp's accesses coalesce.
 #if DWELL_PARALLEL_GROUP
 using Range = StridedRange;
 #else

@@ -1,4 +1,4 @@
-// Group::reduce: one value out of what the threads have, or out of the elements of a span.
+// Group::reduce: one value of the threads' values, or of the elements of a span.
 #pragma once
 
 #include <dwell/device/exchange.hpp>
@@ -39,8 +39,8 @@ class Reduction {
     from += g.rank() * kCount;
     i64 behind = static_cast<i64>(count) - g.rank() * kCount;
     if (kAligned) {
-      // Whole packs without a condition between them, so that all their loads are under way at once; unrolled, so that those of the next
-      // round are issued while this one is combined.
+      // Whole packs without a condition between them, so all their loads are pending at once. Unrolled, so the loads of the next round are
+      // issued while this one is combined.
 #pragma unroll 4
       for (; behind >= (kPacks - 1) * kStep + kCount; behind -= kPacks * kStep, from += kPacks * kStep) {
 #pragma unroll
@@ -80,7 +80,7 @@ class Reduction {
     }
   }
 
-  // Pairs of pairs, which do not wait for one another.
+  // Pairs of pairs, which are independent.
   template <u32 Count>
   static DWELL_DEVICE T of_pack(const In* at, Combine& combine) {
     return Halves<Count>::combined(at, combine);
@@ -121,7 +121,7 @@ class Reduction {
   static T run(const Group&, const In* from, u64 count, T init, Combine& combine) {
     u64 i = 0;
     if (count >= 2 * kLanesOfSum) {
-      // Many sums that do not wait for one another, and that vector instructions can hold.
+      // Several independent sums, which fit vector instructions.
       PackRoom<T, kLanesOfSum, 1> room;
       T* const sums = room.pack[0].at;
       for (u32 k = 0; k < kLanesOfSum; ++k) sums[k] = static_cast<T>(from[k]);

@@ -53,7 +53,7 @@ class Scan {
     }
   }
 
-  // Tile after tile; the next one is on its way while one is computed.
+  // Tile after tile; the next one loads while one is computed.
   template <bool kAligned>
   static DWELL_DEVICE T by_tiles(const Group& g, Out* to, const In* from, u64 count, T carry, Combine& combine) {
     const i64 first = static_cast<i64>(g.rank() * kCount);
@@ -61,13 +61,13 @@ class Scan {
     from += static_cast<i64>(count) + first;
     Loaded loaded;
     load<kAligned>(&loaded, from - static_cast<i64>(count), static_cast<i64>(count) - first);
-    g.sync();  // nobody still reads what an exchange before has left
+    g.sync();  // no thread still reads the slots of an earlier exchange
     u32 place = 0;
 #pragma unroll 1
     for (i64 behind = static_cast<i64>(count); behind > 0; behind -= kTile) {
       const i64 left = behind - first;
       const u32 mine = left <= 0 ? 0 : left < kCount ? static_cast<u32>(left) : kCount;
-      // Sums within the thread. Threads without elements hold something valid that nobody uses.
+      // Sums within the thread. Threads without elements have a valid value, which is not used.
       PackRoom<T, kCount, 1> room;
       T* const sums = room.pack[0].at;
       T all = carry;

@@ -1,4 +1,4 @@
-// What can be done with the elements of tensors.
+// The operations on elements of tensors.
 #pragma once
 
 #include <dwell/device/platform.hpp>
@@ -11,7 +11,7 @@
 //   calls     what PyTorch's table takes for it: `one` of name, name_ and name_out; `two`, those with .Tensor and .Scalar; `own`, what is
 //             said in python/dwell/torch/csrc/elementwise.cpp
 //   types     that PyTorch's table takes (Types there)
-// Lists are made by what an operation computes with, and whether it takes a few instructions of a GPU (light) or many.
+// Lists are grouped by the operands' numbers, and by cost: a few instructions of a GPU (light), or many.
 
 // Any numbers.
 #define DWELL_LIGHT_OPS(X)                             \
@@ -55,7 +55,7 @@
   X(logical_not, 1, logical_not, one, all)
 // Floating point.
 #define DWELL_LIGHT_FLOAT_OPS(X) X(div, 2, divide, own)
-// Those that are usual are apart from the rare ones.
+// Usual and rare ones are separate.
 #define DWELL_USUAL_FLOAT_OPS(X)                                                    \
   X(reciprocal, 1, reciprocal, one, to_floats)                                      \
   X(sqrt, 1, sqrt, one, to_floats)                                                  \
@@ -110,7 +110,7 @@
   X(bitwise_not, 1, bitwise_invert, one, integers) \
   X(left_shift, 2, bitwise_left_shift, own)        \
   X(right_shift, 2, bitwise_right_shift, own)
-// All that compute a number from numbers of one class.
+// All operations that compute a number from numbers of one class.
 #define DWELL_COMPUTED_OPS(X) \
   DWELL_LIGHT_OPS(X)          \
   DWELL_HEAVY_OPS(X)          \

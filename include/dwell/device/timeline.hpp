@@ -1,4 +1,4 @@
-// Events of the timeline, as a worker writes them into its ring, from where the host copies them.
+// Events of the timeline. A worker writes them into its ring, from which the host copies them.
 #pragma once
 
 #include <dwell/device/group.hpp>
@@ -26,10 +26,10 @@ struct alignas(32) Event {
   Quad quad[2];
 };
 
-// Writes an event. Called by one thread; others of the worker may do so at the same time.
+// Writes an event. Called by one thread; other threads of the worker may call it concurrently.
 DWELL_DEVICE void put_event(EventRing* ring, u64 begun, u32 took, u32 word0, u32 word1, u32 word2) {
 #if DWELL_SHARED_MEMORY
-  // Through a generic address each access takes longer.
+  // Accesses through a generic address are slower.
   u32 number;
   u32 shift;
   u64 quads;
@@ -51,11 +51,11 @@ DWELL_DEVICE void put_event(EventRing* ring, u64 begun, u32 took, u32 word0, u32
   // The host takes an event whose quads are of one lap.
   store_quad<Scope::device>(to, Quad{lap, {static_cast<u32>(begun), static_cast<u32>(begun >> 32U), took}});
   store_quad<Scope::device>(to + 1, Quad{lap, {word0, word1, word2}});
-  // A hint: of two threads the one behind may store last.
+  // A hint: of two threads the one with the lower number may store last.
   store<Order::relaxed, Scope::device>(counter, number + 1);
 }
 
-// The time from `begun` until now, as an event has it.
+// Returns the time since `begun`, in an event's format.
 DWELL_DEVICE u32 time_since(u64 begun) {
   const u64 all = now_ns() - begun;
   return all < ~0U ? static_cast<u32>(all) : ~0U;

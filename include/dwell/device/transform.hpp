@@ -1,4 +1,4 @@
-// Group::transform: one element of a result from the elements of the same number of some inputs.
+// Group::transform: each element of a result from the input elements with the same index.
 #pragma once
 
 #include <dwell/device/group.hpp>
@@ -37,7 +37,7 @@ struct Inputs<Count, Packs, Indices<Index...>, In...> : Input<Index, In, Count, 
     (void)Ignored{0, (Input<Index, In, Count, Packs>::room.pack[i] = Input<Index, In, Count, Packs>::from[at], 0)...};
   }
   DWELL_DEVICE void clear() { (void)Ignored{0, (device::clear(&Input<Index, In, Count, Packs>::room.pack[0]), 0)...}; }
-  // Stores what they make as pack `at`.
+  // Stores the results as pack `at`.
   template <class T, class F>
   DWELL_DEVICE void store(u32 i, Pack<T, Count>* to, i64 at, F& f) {
     PackRoom<T, Count, 1> made;
@@ -51,7 +51,7 @@ struct Inputs<Count, Packs, Indices<Index...>, In...> : Input<Index, In, Count, 
   }
 
   // The threads of all groups of the task together: packs 0 .. packs - 1. Numbers of 32 bits (up to 2^31) take fewer instructions and
-  // registers. Instead of a pack behind the last, a thread loads one twice: a load under a condition would keep what the pack held before.
+  // registers. Instead of a pack beyond the last, a thread loads one twice: a conditional load would preserve the pack's old value.
   template <class Number, class T, class F>
   DWELL_DEVICE void each(const Group& g, T* result, Number packs, F& f) {
     Pack<T, Count>* const to = reinterpret_cast<Pack<T, Count>*>(result);
@@ -82,7 +82,7 @@ class Transform {
       ordered(g, to, count, f, from...);
       return;
     }
-    // So many elements lie before the first that a pack of the result may begin with.
+    // Elements before the first aligned pack of the result.
     const u32 before = (0U - static_cast<u32>(address_of(to))) % pack_alignment<T>(kCount) / sizeof(T);
     u32 unaligned = pack_misalignment<kCount>(to + before);
     (void)Ignored{0, (unaligned |= pack_misalignment<kCount>(from + before), 0)...};
@@ -101,8 +101,8 @@ class Transform {
   template <u32 Count, u32 Packs>
   using Loads = Inputs<Count, Packs, MakeIndices<sizeof...(In)>, In...>;
 
-  // `to` and `from` lie `before` elements behind where the spans begin; `count` elements follow. Those before and behind the packs are few.
-  // They are stored last, so that their loads are on the way together with those of the packs.
+  // `to` and `from` begin `before` elements into the spans; `count` elements follow. The few elements before and after the packs are stored
+  // last, so their loads are pending together with those of the packs.
   template <class F>
   static DWELL_DEVICE void by_packs(const Group& g, T* to, u32 before, u32 count, F& f, const In*... from) {
     const u32 packs = count / kCount;
@@ -115,7 +115,7 @@ class Transform {
     if (has_end) ends.store(0, reinterpret_cast<Pack<T, 1>*>(to), end, f);
   }
 
-  // The result overlaps inputs in part: tile after tile, in an order in which none overwrites what another has yet to read.
+  // The result overlaps inputs in part: tile after tile, in an order in which none overwrites unread input of another.
   template <class F>
   static DWELL_DEVICE void ordered(const Group& g, T* to, u64 count, F& f, const In*... from) {
     Overlap overlap(address_of(to), sizeof(T), count);
