@@ -5,9 +5,9 @@
 // ready queue with flag::launch::turn.
 //
 // One word holds this state, GraphHead::pending, which the end of a launch changes anyway:
-//   0                  the exec is free: its memory may go, or somebody takes it (0 to 1)
+//   0                  the exec is free: its memory may go, or a launch takes it (0 to 1)
 //   lower half not 0   a launch has it, or has been given it
-//   lower half 0 only  the launch that had it has ended; its ender alone goes on with the line, and others may come to it
+//   lower half 0 only  the launch that had it has ended; only its ender serves the line, which others may still join
 // The upper half is a stack of arrivals: it names the last one, which leads to the one before. The ender takes the whole stack and reverses
 // it once. Then GraphHead::first leads from the oldest to the newest, which kMore says. So the line is FIFO, at a constant cost for each
 // launch.

@@ -80,7 +80,7 @@ struct alignas(16) Context {
   const u32* uses;      // of the image: see Group::opcode
   u64 arena;            // address of the runtime's arena: see block_of
   u32 started;          // when the worker joined the lease, and how long that may last, in ticks: only on the CPU, where all
-  u32 lease_ticks;      // workers may be inside operators and nobody left to look at the clock
+  u32 lease_ticks;      // workers may be inside operators, with none left to check the clock
   u8* scratch;          // 16-byte aligned
   Worker* worker;       // for the next:
   SpawnFunction spawn;  // makes a task of this opcode, whose arguments are in `task`

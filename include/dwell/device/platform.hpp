@@ -30,7 +30,7 @@
 //   DWELL_HAS_MATH           the language has sqrtf, exp, fminf and their like without a declaration
 //   DWELL_NAMES_MISTAKES     the compiler names the function whose call makes a constant none
 //   DWELL_REFUSES_MISTAKES   the assembler refuses nonsense in code that is not left out as unreachable
-//   DWELL_ASYNC_COPIES       copies from global to shared memory go on while the thread does
+//   DWELL_ASYNC_COPIES       copies from global to shared memory run asynchronously
 //   DWELL_CONVERTS_BFLOAT16  the target rounds a float to a bfloat16 by itself
 //   DWELL_HAS_MMA            the target's warps multiply matrices of 16-bit numbers, in tiles of 16 x 8 x 16
 //

@@ -19,7 +19,7 @@ struct EnableIf<true> {
 // `size()` elements of type T that lie one after the other from `data()`. A view: it owns nothing, and is copied by value.
 // Inside an operator it stays valid for the whole task. Operators compiled with CompileOptions::debug check bounds: an access beyond the
 // elements fails the task with status::out_of_bounds. On a CPU an exception ends the operator; on CUDA the access goes to other memory, and
-// the operator goes on. Other operators check nothing.
+// the operator continues. Other operators check nothing.
 template <class T>
 class Span {
  public:
