@@ -22,7 +22,7 @@ inline constexpr std::uint32_t kMostTickets = 16;
 
 }  // namespace detail
 
-// What `after` and `after_any_result` return. Copies the tickets.
+// The result of `after` and `after_any_result`. Copies the tickets.
 class After {
  public:
   After(std::span<const Ticket> tickets, bool any_result) : count_(static_cast<std::uint32_t>(tickets.size())), any_result_(any_result) {
@@ -31,7 +31,7 @@ class After {
   }
 
   std::span<const Ticket> tickets() const noexcept { return {ticket_.data(), count_}; }
-  // Whether the task runs also when one of them has failed.
+  // Whether the task also runs after a failure of one of them.
   bool any_result() const noexcept { return any_result_; }
 
  private:
@@ -40,12 +40,12 @@ class After {
   bool any_result_;
 };
 
-// The task starts only after all these tasks have succeeded: up to 16 tickets of the runtime that it is submitted to, of any thread and
-// age, all `after` of a task together. When one of them fails or is cancelled, the task is cancelled as soon as the others have ended too:
-// its operator is not called, and its ticket ends with errc::cancelled, which names the task that failed first. Tickets of tasks that have
-// ended, and empty ones, cost nothing. The device sees to the order; submit waits for none of them. Beside `link` and `drain` the task
-// waits for all that any of them names. The first use of `after` or `link` in a runtime is a `drain` too (task.hpp), unless all that it
-// names has ended: tasks before it leave no word of their end on the device.
+// Starts the task only after all these tasks have succeeded. Takes up to 16 tickets of the same runtime, from any thread and of any age;
+// the limit counts all `after` of a task together. If one of them fails or is cancelled, the task is cancelled once the others have ended:
+// its operator is not called, and its ticket ends with errc::cancelled, which names the task that failed first. Empty tickets and tickets
+// of ended tasks cost nothing. The device enforces the order; submit does not wait. Combines with `link` and `drain`: the task waits for
+// all of them. The first use of `after` or `link` in a runtime is a `drain` too (task.hpp), unless all its predecessors have ended: the
+// device keeps no completion records of earlier tasks.
 // Throws errc::invalid_argument for more than 16 tickets; submit throws it for tickets of another runtime, and errc::stale_handle for those
 // of an earlier generation.
 inline After after(std::span<const Ticket> tickets) { return {tickets, false}; }
@@ -56,7 +56,7 @@ requires(sizeof...(Tickets) > 0 && (std::is_same_v<Tickets, Ticket> && ...)) Aft
   return after(std::span<const Ticket>(all));
 }
 
-// The same, but the task runs also when one of these has failed or was cancelled: hard_link to any task.
+// As `after`, but the task also runs when one of these has failed or was cancelled: hard_link to any task.
 inline After after_any_result(std::span<const Ticket> tickets) { return {tickets, true}; }
 inline After after_any_result(std::initializer_list<Ticket> tickets) {
   return after_any_result(std::span(tickets.begin(), tickets.size()));

@@ -1,4 +1,4 @@
-// A task's arguments as a list built at run time, for programs that learn them only then.
+// A task's arguments as a list built at run time.
 #pragma once
 
 #include <cstddef>
@@ -18,15 +18,15 @@ template <class Function>
 class Kernel;
 
 namespace detail {
-// Throws the reason why another runtime cannot take buffers of the runtime `theirs`: they belong to it, or are stale.
+// Throws why a runtime cannot use buffers of the runtime `theirs`: they belong to it, or are stale.
 [[noreturn]] void throw_foreign_arguments(const Shell* theirs);
-// The same of a ticket in `after`.
+// As above, for a ticket in `after`.
 [[noreturn]] void throw_foreign_ticket(const Shell* theirs, std::uint64_t position);
 }  // namespace detail
 
-// Collects what Runtime::submit takes behind the operator: values, Span, Buffer, Slice, BufferView, GraphExec, and groups(n), link,
-// hard_link, drain, after(...), after_any_result(...), priority(n), repeat(n). May be submitted any number of times, to the runtime that
-// the buffers it names belong to; they must live until then.
+// The arguments of Runtime::submit after the operator: values, Span, Buffer, Slice, BufferView, GraphExec, and groups(n), link, hard_link,
+// drain, after(...), after_any_result(...), priority(n), repeat(n). May be submitted any number of times, to the runtime of its buffers.
+// The buffers must live until then.
 //
 //   Arguments arguments;
 //   for (const Parameter& parameter : op.signature().parameters()) arguments.add(parameter, bytes_for(parameter));
@@ -52,16 +52,15 @@ class Arguments {
     return *this;
   }
 
-  // A value of a type known only now: the bytes that a value of `type` has in memory. Throws errc::invalid_argument when it is of another
-  // size, or `type` is a span or a pointer too.
+  // Adds a value of `type` by its bytes. Also throws errc::invalid_argument for another size, and when `type` is a span or a pointer.
   Arguments& add(const Parameter& type, std::span<const std::byte> value);
-  // A span for writing of the view's own type.
+  // Adds a writable span of the view's own type.
   Arguments& add(const BufferView& view) { return add(span_of(view.type()), view); }
-  // The same elements as the operator declares them: as a span for reading alone, or with elements of another name and the same size (a
-  // struct of the operator's own). Throws errc::invalid_argument too when `type` is no span with elements of that size.
+  // Adds a span as the operator declares it: read-only, or with elements of another name and the same size (a struct of the operator's
+  // own). Also throws errc::invalid_argument when `type` is no span with elements of that size.
   Arguments& add(const Parameter& type, const BufferView& view);
-  // Bytes as the elements that the operator declares, of any size: a span of structs, for one. The caller sees to their alignment. Throws
-  // errc::invalid_argument too when `type` is no span, or the bytes are no whole number of its elements.
+  // Adds bytes as a span of elements of any size, such as structs. The caller ensures their alignment. Also throws errc::invalid_argument
+  // when `type` is no span, or the bytes are no whole number of its elements.
   Arguments& add(const Parameter& type, const Slice<std::byte>& bytes);
 
   const std::vector<Parameter>& parameters() const noexcept { return parameters_; }
@@ -120,7 +119,7 @@ class Arguments {
   detail::Waits wait_list_;
   std::vector<Parameter> parameters_;
   std::vector<detail::SliceParts> uses_;  // of the buffers
-  detail::Shell* shell_ = nullptr;        // the runtime of the buffers so far
+  detail::Shell* shell_ = nullptr;        // owns all buffers so far
 };
 
 }  // namespace dwell

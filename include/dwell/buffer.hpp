@@ -13,7 +13,7 @@
 
 namespace dwell {
 
-// Where a buffer lies. Results in host memory are readable by the host without a copy, at the price of a wider fence for each task.
+// Where a buffer lies. The host reads results in host memory without a copy; each task then pays for a wider fence.
 enum class Memory : std::uint8_t { device, host };
 
 template <class T>
@@ -33,13 +33,13 @@ struct BufferUse {
   std::uint32_t flags = 0;  // needed by a task that names it (task.hpp)
 };
 
-// Of a buffer without memory.
+// The use of a buffer without memory.
 inline constexpr BufferUse kNoUse{};
 
-// A span as it travels in a task: the three words behind the lap of a quad, in the two halves of that quad. 52 bits of address, 44 of
+// A span as a task carries it: the three words after a quad's lap, in the two halves of that quad. 52 bits of address, 44 of
 // size.
 struct SpanWords {
-  std::uint64_t low = 0;   // the address' lower 32 bits, above the place of the lap
+  std::uint64_t low = 0;   // the address' lower 32 bits, above the lap's bits
   std::uint64_t high = 0;  // its upper 20, the size's upper 12 and lower 32
 
   static constexpr SpanWords of(std::uint64_t address, std::uint64_t size) {
@@ -83,7 +83,7 @@ class BufferBase {
   std::size_t size_ = 0;            // in elements
 };
 
-// The parts of a slice that a task or a launch takes.
+// The parts of a slice that a task or a launch uses.
 struct SliceParts {
   SliceParts(const BufferUse* of, SpanWords span) : use(of), words(span) {}
   template <class T>
@@ -99,7 +99,7 @@ struct SliceParts {
 
 }  // namespace detail
 
-// Part of a buffer, as an argument of a task. Refers to the buffer, which must live until the task is submitted; from then on the
+// Part of a buffer, as an argument of a task. Refers to the buffer, which must live until the task is submitted; afterwards the
 // runtime keeps the memory alive until the task has run.
 template <class T>
 class Slice {
@@ -116,10 +116,10 @@ class Slice {
   detail::SpanWords words_;
 };
 
-// `size()` elements of T in memory of a runtime, uninitialised at first, or in memory of others (Runtime::wrap). Owns the memory, or what
-// keeps that of others alive: moved, not copied. Dropping it while tasks name it is safe, the memory goes when they have run. After its
-// runtime is closed or rebuilt the memory is gone, and write, read and host throw errc::stale_handle. Members may be called from any
-// thread, but not two at once on one buffer.
+// `size()` elements of T in memory of a runtime, uninitialised at first, or in memory of others (Runtime::wrap). Owns the memory, or the
+// owner of wrapped memory: moved, not copied. May be dropped while tasks name it; the memory is freed when they have run. After its runtime
+// is closed or rebuilt the memory is gone, and write, read and host throw errc::stale_handle. Members may be called from any thread, but
+// not two at once on one buffer.
 template <class T>
 class Buffer : public detail::BufferBase {
   static_assert(std::is_trivially_copyable_v<T> && !std::is_const_v<T>, "buffers hold trivially copyable elements");

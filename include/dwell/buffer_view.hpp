@@ -14,16 +14,16 @@ class Arguments;
 class DeviceValue;
 class TensorView;
 
-// A Span as data: the address on the device, how many elements, and their type. An argument of a task through Arguments::add. Made of a
-// Buffer or a Slice it refers to the buffer, which must live until the task is submitted, as with a Slice. A small value to be copied;
-// members may be called from any thread.
+// A Span as data: the address on the device, the number of elements, and their type. Becomes an argument of a task through Arguments::add.
+// A view of a Buffer or a Slice refers to the buffer, which must live until the task is submitted. A small value to be copied; members may
+// be called from any thread.
 class BufferView {
  public:
-  // Of nothing.
+  // An empty view.
   BufferView() = default;
-  // Memory that is in nobody's buffer, or whose buffer is not at hand: as with a bare Span, the caller keeps it alive, and a task that
-  // names it pays for the wider fence of host memory. `address` is the device's. Throws errc::invalid_argument when a span cannot hold the
-  // address (52 bits) or the count (44).
+  // Views memory without a known buffer: as with a bare Span, the caller keeps it alive, and a task that names it pays for the wider fence
+  // of host memory. `address` is the device's. Throws errc::invalid_argument when a span cannot hold the address (52 bits) or the count
+  // (44).
   BufferView(std::uint64_t address, std::size_t count, ElementType type);
   // NOLINTBEGIN(google-explicit-constructor)
   template <class T>
@@ -31,8 +31,8 @@ class BufferView {
   template <class T>
   BufferView(const Buffer<T>& buffer) : BufferView(buffer.slice()) {}
   // NOLINTEND(google-explicit-constructor)
-  // The same memory as elements of another type. Throws errc::invalid_argument when its bytes are no whole number of them, or its address
-  // is not aligned for them.
+  // Views the same memory as elements of another type. Throws errc::invalid_argument when its bytes are no whole number of them, or its
+  // address is not aligned for them.
   template <class T>
   BufferView(const Slice<T>& slice, ElementType type) : BufferView(detail::SliceParts(slice), sizeof(T), type) {}
   template <class T>
@@ -60,7 +60,7 @@ class BufferView {
     return element_type_of<std::remove_const_t<T>>().value();
   }
 
-  const detail::BufferUse* use_ = nullptr;  // null: the place is not known
+  const detail::BufferUse* use_ = nullptr;  // null: the buffer is not known
   detail::SpanWords words_;
   ElementType type_ = ElementType::u8;
 };

@@ -1,4 +1,4 @@
-// The cache of compiled operators on disk, as its owner looks after it. Not part of dwell.hpp: a runtime uses the cache by itself.
+// Maintenance of the on-disk cache of compiled operators. Not part of dwell.hpp: a runtime uses the cache by itself.
 #pragma once
 
 #include <chrono>
@@ -27,7 +27,7 @@ struct CacheCheck {
     std::string reason;
     bool removed = false;
   };
-  std::size_t entries = 0;  // looked at, the broken ones among them
+  std::size_t entries = 0;  // checked, broken ones included
   std::vector<Broken> broken;
 };
 
@@ -41,9 +41,9 @@ class Cache {
   Cache(Cache&&) noexcept;
   Cache& operator=(Cache&&) noexcept;
 
-  // Where it lies, whether or not the folder exists yet; empty when the cache is off.
+  // Returns its folder, which need not exist yet; empty when the cache is off.
   std::filesystem::path directory() const;
-  // How large it may grow; 0 when there is no limit.
+  // Returns the limit of its size; 0: no limit.
   std::uint64_t max_bytes() const;
 
   // These three throw Error with errc::io_failed when the folder cannot be read, belongs to another user or is open to others. A folder
@@ -53,7 +53,7 @@ class Cache {
   std::vector<CacheEntry> entries() const;
   // Reads every entry, and removes those that are broken, of another version, or open to others.
   CacheCheck verify() const;
-  // Removes every entry and all that processes left behind; files that are not the cache's own stay. The number of entries removed.
+  // Removes every entry and the cache's leftover files; other files stay. Returns the number of entries removed.
   std::size_t clear() const;
 
  private:

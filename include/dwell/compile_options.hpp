@@ -9,10 +9,10 @@
 
 namespace dwell {
 
-// A plain aggregate, CompileOptions{.fast_math = true, .max_registers = 64}, or built up: CompileOptions().with_define("TILE", "32").
-// Options::compile holds those that a runtime uses when none are given. The compiler's own defaults apply to options that are not set, but
-// for those that dwell itself needs. An option that the device's compiler cannot honour is errc::invalid_argument, or errc::unsupported
-// where no value of it would be honoured; nothing is ignored.
+// An aggregate, CompileOptions{.fast_math = true, .max_registers = 64}, or built up: CompileOptions().with_define("TILE", "32").
+// Options::compile is the runtime's default. Unset options have the compiler's own defaults, except those that dwell itself needs. Options
+// are never ignored: one that the device's compiler cannot honour is errc::invalid_argument, or errc::unsupported if it honours no value of
+// it.
 struct CompileOptions {
   // The real architecture, "sm_90" or "sm_90a". Empty: the device's own, with its architecture-specific instructions ("sm_90a").
   // Operators are linked into the device's one image, so for them only the device's own number is possible, with or without its letter;
@@ -29,23 +29,23 @@ struct CompileOptions {
   std::optional<bool> precise_division = {};  // --prec-div; on the CPU only true, and not with fast_math
   std::optional<bool> precise_sqrt = {};      // --prec-sqrt; likewise
 
-  // Registers a thread may use, 24 to 255; the compiler spills what does not fit. 0: as many as it likes. CUDA only.
+  // Registers per thread, 24 to 255; the compiler spills the rest. 0: the compiler chooses. CUDA only.
   unsigned max_registers = 0;
-  // Optimised once more when it is linked, together with all else that was compiled so; linking takes tens of milliseconds then. Not needed
-  // for Tier::lto, which inlines what it can by itself. An error together with options that would then hold for the whole image: fast_math,
-  // max_registers, line_info, debug, flags, and flush_denormals, contract or precise_division other than NVRTC has them. CUDA only;
-  // programs of kernels are compiled as a whole anyway.
+  // Link-time optimization across all sources compiled with it; linking then takes tens of milliseconds. Not needed for Tier::lto, which
+  // inlines by itself. Cannot be combined with options that would then apply to the whole image: fast_math, max_registers, line_info,
+  // debug, flags, and flush_denormals, contract or precise_division other than NVRTC's defaults. CUDA only; programs of kernels are
+  // compiled as a whole anyway.
   bool lto = false;
   bool line_info = false;  // source lines for profilers and debuggers
-  // Everything for a debugger; on a CPU without optimisation. Operators check the bounds of their spans, of buffers, slices and shared
-  // memory alike: a task that accesses an element beyond them fails with status::out_of_bounds, and its error tells index, size and
+  // Debug information; on a CPU also no optimisation. Operators check the bounds of all spans (buffers, slices, shared memory): an access
+  // out of bounds fails the task with status::out_of_bounds, and its error holds index, size and
   // line.
   bool debug = false;
 
   std::map<std::string, std::string> defines = {};  // name ("TILE", "SQUARE(x)") to value, one line
-  std::vector<std::string> include_paths = {};      // searched in this order; their headers are part of what the cache goes by
+  std::vector<std::string> include_paths = {};      // searched in this order; their headers are part of the cache key
   std::map<std::string, std::string> headers = {};  // found by #include before any file: relative name to text
-  // For the compiler itself, behind all others; each begins with a dash and has its value joined to it. A flag
+  // Flags for the compiler itself, after all others; each begins with a dash and has its value joined to it. A flag
   // that has an option of its own here, or that would break the object that dwell needs, is errc::invalid_argument.
   std::vector<std::string> flags = {};
 
@@ -65,7 +65,7 @@ struct CompileOptions {
     flags.push_back(std::move(flag));
     return std::move(*this);
   }
-  // The same for options that stay as they are.
+  // Returns a changed copy.
   CompileOptions with_define(std::string name, std::string value = "1") const& {
     return CompileOptions(*this).with_define(std::move(name), std::move(value));
   }

@@ -11,18 +11,17 @@ namespace dwell {
 struct DeviceSummary {
   std::string device;                 // as Options::device takes it: "cpu", "cuda:0"
   std::string name;                   // as the vendor names it
-  std::string target;                 // operators are compiled for it: "host", "sm_90"
+  std::string target;                 // the compiler's target: "host", "sm_90"
   std::uint64_t memory_bytes = 0;     // all of it
   std::uint32_t multiprocessors = 0;  // 0 on the CPU
-  std::uint32_t workers = 0;          // with Options::workers 0; an image that takes much leaves room for fewer
-  std::string problem;                // why it cannot run dwell; empty when nothing is known against it (examine tries)
+  std::uint32_t workers = 0;          // with Options::workers 0; an image with high resource use leaves room for fewer
+  std::string problem;                // why it cannot run dwell; empty when no reason is known (examine tries)
 };
 
-// The CPU first, then each CUDA device that the driver shows; none of these without a driver. Throws nothing but std::bad_alloc. May be
-// called from any thread.
+// Returns the CPU first, then each CUDA device that the driver lists. Throws only std::bad_alloc. May be called from any thread.
 std::vector<DeviceSummary> devices();
 
-// Says in a sentence why this build has no CUDA backend, and how to get one; empty where it has one. May be called from any thread.
+// Returns a sentence why this build has no CUDA backend, and how to get one; empty if it has one. May be called from any thread.
 std::string without_cuda();
 
 }  // namespace dwell

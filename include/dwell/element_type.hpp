@@ -1,4 +1,4 @@
-// The types that elements of arrays have, as data: for programs that learn them only when they run.
+// Element types of arrays as run-time values.
 #pragma once
 
 #include <array>
@@ -20,12 +20,12 @@ inline constexpr std::array kElementTypes = {ElementType::f16,     ElementType::
 
 // "f16", "bf16", "f32", ..., "bool", "complex64", "complex128".
 std::string_view name_of(ElementType type);
-// Empty for names that mean none of them.
+// Returns nothing for an unknown name.
 std::optional<ElementType> element_type_named(std::string_view name);
 // "f16, bf16, f32, ..."
 std::string element_type_names();
 
-// Of one element.
+// The size of one element.
 constexpr std::size_t bytes_of(ElementType type) {
   switch (type) {
     case ElementType::i8:
@@ -48,15 +48,15 @@ constexpr std::size_t bytes_of(ElementType type) {
 }
 Kind kind_of(ElementType type);
 
-// The type of `parameter`, or of the elements of a span or a pointer; nothing for structs and opaque values.
+// Returns the type of `parameter`, or of the elements of a span or a pointer; nothing for structs and opaque values.
 std::optional<ElementType> element_type_of(const Parameter& parameter);
-// That of T; nothing when it is none of them.
+// Returns the element type of T; nothing if it has none.
 template <class T>
 std::optional<ElementType> element_type_of() {
   return element_type_of(device::Describe<T>::value);
 }
 
-// Parameters of an operator: a value of `type`, a span for writing, and one for reading alone.
+// Parameters of an operator: a value of `type`, a writable span, and a read-only one.
 Parameter value_of(ElementType type);
 Parameter span_of(ElementType type);
 Parameter const_span_of(ElementType type);

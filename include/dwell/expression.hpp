@@ -1,4 +1,4 @@
-// What is to be computed from tensors, element by element.
+// Elementwise expressions over tensors.
 #pragma once
 
 #include <memory>
@@ -15,16 +15,15 @@ struct Expressed;
 class Formulas;
 }  // namespace tensor
 
-// An expression over the elements of tensors, broadcast against each other: what `Batch::assign` computes. Nothing is computed before.
-// Types are PyTorch's: operands of different types become a common one, numbers of the program do not widen the type of tensors of their
-// kind, and tensors without dimensions do not widen that of tensors with some. A handle: copies name the same expression, and one that is
-// used twice is computed once.
+// An expression over the elements of tensors, broadcast against each other. Lazy: `Batch::assign` computes it. Types are promoted as in
+// PyTorch: operands of different types become a common one, numbers of the program do not widen tensors of their kind, and tensors without
+// dimensions do not widen those with some. A handle: copies name the same expression, and a shared subexpression is computed once.
 //   batch.assign(y, relu(a * x + 1.0));
 class Expression {
  public:
   // NOLINTBEGIN(google-explicit-constructor)
-  // The elements of a tensor. Those of u16, u32, u64 and complex types have no operations and no conversions, which throw errc::unsupported
-  // for them: Batch::assign copies them.
+  // The elements of a tensor. u16, u32, u64 and complex types have no operations and no conversions (errc::unsupported); Batch::assign
+  // copies them.
   Expression(const TensorView& view);
   template <class T>
   Expression(const Buffer<T>& buffer) : Expression(TensorView(buffer)) {}
@@ -35,18 +34,18 @@ class Expression {
   template <class T>
   requires std::is_arithmetic_v<T> Expression(T value) : Expression(Number(value)) {}
   // NOLINTEND(google-explicit-constructor)
-  // Either of them. Throws as they do.
+  // A tensor or a number. Throws as those constructors.
   explicit Expression(const Operand& operand);
 
-  // An operation. Throws errc::invalid_argument when it takes another number of operands, for shapes that do not broadcast, and for types
-  // that the operation does not have; errc::unsupported for u16, u32, u64 and complex types.
+  // Applies an operation. Throws errc::invalid_argument for a wrong number of operands, shapes that do not broadcast, and types that the
+  // operation lacks; errc::unsupported for u16, u32, u64 and complex types.
   static Expression of(TensorOp op, const Expression& x);
   static Expression of(TensorOp op, const Expression& x, const Expression& y);
   static Expression of(TensorOp op, const Expression& x, const Expression& y, const Expression& z);
-  // The same elements as another type; from floating point to integers as docs/tensors.md says. Throws errc::unsupported for u16, u32, u64
-  // and complex types.
+  // Converts the elements to another type; from floating point to integers as docs/tensors.md says. Throws errc::unsupported for u16, u32,
+  // u64 and complex types.
   Expression as(ElementType type) const;
-  // 0, 1, 2 ... in the order of rows of the shape it is broadcast to.
+  // 0, 1, 2 ... in row-major order of the shape it is broadcast to.
   static Expression index();
 
   ElementType type() const noexcept;

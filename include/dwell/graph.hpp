@@ -1,4 +1,4 @@
-// Task graphs: tasks and their order, made once and launched as often as wanted, without the host between start and end.
+// Task graphs: tasks and their order, built once and launched many times, without the host between start and end.
 //
 //   Graph g;
 //   Node a = g.add(load, input), b = g.add("left", work, left), c = g.add("right", work, right), d = g.add(join, output);
@@ -32,11 +32,11 @@ class Graph;
 class GraphExec;
 class Runtime;
 
-// A task of a graph, a conditional node, or all of a sub-graph. A small value that names it; valid as long as its Graph lives.
+// Names a task of a graph, a conditional node, or a sub-graph. A small value; valid as long as its Graph lives.
 class Node {
  public:
   Node() = default;
-  // This node starts only when all of `nodes` have succeeded. If one fails or is cancelled, this one is cancelled. Throws
+  // Starts this node only after all of `nodes` have succeeded. If one fails or is cancelled, this one is cancelled. Throws
   // errc::invalid_argument for nodes of another graph.
   template <class... Nodes>
   requires(std::is_convertible_v<const Nodes&, const Node&>&&...) Node& after(const Nodes&... nodes) {
@@ -65,34 +65,33 @@ class Node {
   }
 
   detail::GraphData* graph_ = nullptr;
-  std::uint32_t index_ = 0;  // whose predecessors are this one's
-  std::uint32_t last_ = 0;   // whose successors are this one's: the same but for a sub-graph
+  std::uint32_t index_ = 0;  // the node that takes its predecessors
+  std::uint32_t last_ = 0;   // the node that takes its successors; differs only for a sub-graph
 };
 
-// The nodes of a graph that was added to another, or of several that a conditional node chooses from: as a Node it stands for all of them.
-// Its successors start after all its nodes; none of its nodes starts before its predecessors end.
+// Names all nodes of a graph that was added to another, or of the bodies of a conditional node. Its successors start after all its nodes;
+// none of its nodes starts before its predecessors end.
 class SubGraph : public Node {
  public:
   SubGraph() = default;
-  // What has become of a node of the graph that was added; of several, of that with this number. Throws errc::invalid_argument when there
-  // is none.
+  // Returns the copy of a node of the added graph, or of the body with this number. Throws errc::invalid_argument if it does not exist.
   Node inside(const Node& node, std::size_t body = 0) const;
   SubGraph inside(const SubGraph& sub, std::size_t body = 0) const;
-  // It is named when it is added.
+  // Named by `add`.
   Node& name(std::string_view name) = delete;
 
  private:
   friend class Graph;
   static constexpr std::uint32_t kConditional = ~0U;
   SubGraph(const Node& node, std::uint32_t first, std::uint32_t count) : Node(node), first_(first), count_(count) {}
-  // What node 0 of a graph that was added has become, of which `node` must be one.
+  // Returns the index of the copy of node 0 of the added graph, to which `node` must belong.
   std::uint32_t offset_of(const Node& node, std::size_t body) const;
 
   std::uint32_t first_ = 0;
-  std::uint32_t count_ = 0;  // nodes of the graph that was added, or kConditional
+  std::uint32_t count_ = 0;  // nodes of the added graph, or kConditional
 };
 
-// A u32 in a buffer that the device reads: the first element. The buffer must live as long as those that tasks name.
+// A u32 that the device reads: the first element of a buffer. The buffer must live as long as buffers that tasks name.
 class DeviceValue {
  public:
   DeviceValue(const Buffer<std::uint32_t>& buffer) : parts_(buffer) {}
@@ -106,23 +105,22 @@ class DeviceValue {
   detail::SliceParts parts_;
 };
 
-// Tasks and their order. Holds no memory of a device; all its members are the caller's to serialise.
+// Tasks and their order. Holds no device memory. Not thread-safe: the caller serialises all calls.
 class Graph {
  public:
   Graph() : data_(std::make_unique<detail::GraphData>()) {}
-  // With a name, by which launches of its execs go wherever tasks are shown: in errors, timelines, diagnoses, the flight recorder.
+  // Sets a name, which errors, timelines, diagnoses and the flight recorder show for launches of its execs.
   explicit Graph(std::string_view name) : Graph() { this->name(name); }
-  // The same; empty for none. Execs keep the name that the graph had when they were instantiated.
+  // Sets the name; empty: none. Execs keep the name that the graph had when they were instantiated.
   Graph& name(std::string_view name) {
     data_->graph_name = name;
     return *this;
   }
   const std::string& name() const noexcept { return data_->graph_name; }
 
-  // Adds a task: as Runtime::submit, with groups(n) as the only modifier. A GraphExec among the arguments is kept by the graph and its
-  // execs. Buffers must live until the graph is instantiated, and as long as
-  // it is launched. Throws errc::signature_mismatch, errc::invalid_argument (an operator or a buffer of another runtime),
-  // errc::stale_handle.
+  // Adds a task: as Runtime::submit, with groups(n) as the only modifier. The graph and its execs keep a GraphExec among the arguments
+  // alive. Buffers must live until the graph is instantiated, and as long as it is launched. Throws errc::signature_mismatch,
+  // errc::invalid_argument (an operator or a buffer of another runtime), errc::stale_handle.
   template <class Function, class... Given>
   Node add(const Operator<Function>& op, const Given&... arguments) {
     static_assert(!(false || ... || detail::kIsOrder<Given>), "the order of nodes is told by Node::after");
@@ -162,7 +160,7 @@ class Graph {
   }
   template <class Function, class... Given>
   Node add(std::string_view name, const Operator<Function>& op, const Given&... arguments) {
-    // First, as nothing may fail behind the node.
+    // First: nothing may fail once the node is added.
     data_->names.emplace_back(name);
     try {
       const Node node = add(op, arguments...);
@@ -174,46 +172,46 @@ class Graph {
     }
   }
 
-  // The same with arguments that were collected at run time. Throws errc::invalid_argument too for modifiers other than groups(n) among
-  // them.
+  // As above, with arguments collected at run time. Also throws errc::invalid_argument for modifiers other than groups(n).
   Node add(const Operator<>& op, const Arguments& arguments);
 
-  // Adds the nodes of another graph, or a second time its own, as they are now: a node 'x' of a sub-graph 'sub' is called 'sub/x'. Throws
+  // Copies the current nodes of another graph, or of this one, into it. A node 'x' of a sub-graph 'sub' is called 'sub/x'. Throws
   // errc::invalid_argument for a graph of another runtime, and for too many nodes.
   SubGraph add(std::string_view name, const Graph& sub);
   SubGraph add(const Graph& sub) { return add("", sub); }
 
-  // Conditional nodes: add copies of other graphs, of which the device chooses one by `value` when the node's predecessors have ended. The
-  // node is passed when the chosen nodes have ended, or at once when none is chosen. Nodes of a body 'x' of 'name' are called as said
-  // behind each. Their order is that of their own graphs: after this, no node outside is ordered with one inside, nor two inside
-  // (instantiate throws errc::invalid_argument). Throw as `add`, and errc::invalid_argument for a value without an element.
+  // Conditional nodes: add copies of other graphs (bodies). The device chooses one by `value` when the node's predecessors have ended. The
+  // node ends with the chosen body, or at once if none is chosen. Each comment below shows the name of a body's node 'x' for a node 'name'.
+  // Add no edges from or to nodes inside, nor between them: instantiate throws errc::invalid_argument. Throw as `add`, and
+  // errc::invalid_argument for a value without an element.
   //
   // Runs `body` if the value is not 0, else `otherwise`. 'name/x', 'name/else/x'.
   SubGraph add_if(std::string_view name, const DeviceValue& value, const Graph& body);
   SubGraph add_if(std::string_view name, const DeviceValue& value, const Graph& body, const Graph& otherwise);
-  // Runs `body` while the value is not 0, at which it looks before each time. 'name/x'.
+  // Runs `body` while the value is not 0, read before each round. 'name/x'.
   SubGraph add_while(std::string_view name, const DeviceValue& value, const Graph& body);
-  // Runs that of `bodies` whose number the value is; none if it is too large. 'name/0/x'.
+  // Runs bodies[value]; none if the value is too large. 'name/0/x'.
   SubGraph add_switch(std::string_view name, const DeviceValue& value, std::span<const Graph* const> bodies);
   SubGraph add_switch(std::string_view name, const DeviceValue& value, std::initializer_list<const Graph*> bodies) {
     return add_switch(name, value, std::span(bodies.begin(), bodies.size()));
   }
 
-  // A host node: `callback` is called on a thread of the runtime when the node's predecessors have succeeded and the host can see what they
-  // wrote; when it has returned, the nodes behind are started, and see what it wrote in host memory and with Buffer::write. If it throws,
-  // the node has failed: Ticket::wait of the launch throws errc::task_failed with the name of the node and the text of the exception. No
-  // worker of the device waits meanwhile. A callback is called once in each launch, in a loop once in each round. Those of a runtime are
-  // called one after the other, in the order in which their nodes become ready; while one waits in a call of a runtime (Ticket::wait,
-  // Runtime::wait_all, submit with a full ring), others are called on another thread. A callback may take long and use the runtime, but not
-  // wait for its own launch, nor close or rebuild the runtime (errc::invalid_argument). In a callback Buffer::read and Buffer::write wait
-  // for no tasks of its runtime, since those may stand behind its launch: wait for the tickets of what is to be seen. The callback is kept
-  // as long as the graph and its execs, and may be dropped on any thread. Throws errc::invalid_argument for an empty function and for too
-  // many nodes.
+  // Adds a host node, which calls `callback` on a thread of the runtime: once per launch, in a loop once per round. The call begins when
+  // the node's predecessors have succeeded and their writes are visible to the host. Successors start when it has returned, and see its
+  // writes to host memory and by Buffer::write. No worker of the device waits meanwhile.
+  // If it throws, the node has failed: Ticket::wait of the launch throws errc::task_failed with the name of the node and the text of the
+  // exception.
+  // Callbacks of a runtime run one after the other, in the order in which their nodes become ready. While one waits in a call of a runtime
+  // (Ticket::wait, Runtime::wait_all, submit with a full ring), others run on another thread. A callback may take long and use the runtime,
+  // but must not wait for its own launch, nor close or rebuild the runtime (errc::invalid_argument). Inside it, Buffer::read and
+  // Buffer::write do not wait for tasks, since those may follow its launch: wait for their tickets instead.
+  // The graph and its execs keep the callback; any thread may drop it. Throws errc::invalid_argument for an empty function and for too many
+  // nodes.
   Node add_host(std::string_view name, std::function<void()> callback);
 
-  // Nodes, those of sub-graphs and what holds these together included.
+  // The number of nodes, with those of sub-graphs and the internal ones that join them.
   std::size_t size() const noexcept { return data_->nodes.size(); }
-  // The graph in the language of Graphviz.
+  // Returns the graph in Graphviz's DOT language.
   std::string dot() const;
 
  private:
@@ -231,24 +229,23 @@ class Graph {
   std::unique_ptr<detail::GraphData> data_;
 };
 
-// How long a node has taken in the launch of GraphExec::measure.
+// The times of a node, from GraphExec::measure.
 struct NodeTime {
-  std::uint64_t runs = 0;             // 0 of one that was cancelled or not chosen, more than 1 in a loop
-  std::chrono::nanoseconds total{0};  // of all runs, by the device's clock; the steps of the loop before and behind are included
+  std::uint64_t runs = 0;             // 0: cancelled or not chosen; more than 1 in a loop
+  std::chrono::nanoseconds total{0};  // all runs, by the device's clock, with the loop's steps before and after
 };
 
-// A graph on a device, ready to be launched: by the host, and by operators that have it as an argument of type Exec (Group::launch). Copies
-// name the same one. Dropping the last one is safe while launches are in flight: its
-// memory goes when they have ended. Takes 80 bytes of device memory a node with up to 36 bytes of arguments, and 4 an edge. All members
-// may be called from any thread.
+// A graph on a device, launched by the host, or by operators that have it as an argument of type Exec (Group::launch). Copies name the same
+// one. The last one may be dropped while launches are in flight: its memory is freed when they have ended. Takes 80 bytes of device memory
+// a node with up to 36 bytes of arguments, and 4 an edge. All members may be called from any thread.
 class GraphExec {
  public:
   GraphExec() = default;
 
-  // Gives a node another argument from the next launch on; launches so far keep theirs. `node` is one of the graph that was instantiated
-  // (or of an equal one), `index` counts the operator's parameters. Costs a few stores. Throws errc::signature_mismatch for a value of
-  // another type, errc::invalid_argument, errc::stale_handle. Argument 0 of a conditional node is its value: a Buffer<u32> or Slice<u32>. A
-  // host node has no arguments.
+  // Changes an argument of a node for later launches; earlier ones keep theirs. `node` belongs to the instantiated graph (or to an equal
+  // one), `index` counts the operator's parameters. Argument 0 of a conditional node is its value: a Buffer<u32> or Slice<u32>. A host node
+  // has no arguments. Costs a few stores. Throws errc::signature_mismatch for a value of another type, errc::invalid_argument,
+  // errc::stale_handle.
   template <class T>
   void set(const Node& node, std::uint32_t index, const T& value) {
     static_assert(!detail::kIsModifier<T>, "an argument of the operator");
@@ -261,28 +258,27 @@ class GraphExec {
     detail::put(words, shell(), value);
     set_words(node, index, given.list[0], words);
   }
-  // The same with a list of one argument that was collected at run time.
+  // As above, with a list of one argument collected at run time.
   void set(const Node& node, std::uint32_t index, const Arguments& one);
-  // What `set` takes there. Throws as it.
+  // Returns the type that `set` takes there. Throws as `set`.
   Parameter parameter(const Node& node, std::uint32_t index) const;
-  // Takes over all arguments that differ in `graph`, which has the same operators and edges as the one that was instantiated. Callbacks of
-  // host nodes stay as they are, and the name. Throws errc::invalid_argument, naming the first difference.
+  // Copies from `graph` all arguments that differ. `graph` must have the same operators and edges as the instantiated graph. Keeps the
+  // callbacks of host nodes, and the name. Throws errc::invalid_argument, naming the first other difference.
   void update(const Graph& graph);
 
-  // Launches the graph once, behind its launches so far and before later ones, with two readings of the device's clock around each node,
-  // and returns when that launch has ended: then `time` and `dot` know how long each node takes. Nodes do what they always do; they follow
-  // each other more slowly, and other launches cost what they did. Takes three times the exec's memory meanwhile. Throws as Runtime::launch
-  // and Ticket::wait; then the times of before stay.
+  // Launches the graph once, between its earlier and later launches, and reads the device's clock before and after each node. Returns when
+  // that launch has ended; then `time` and `dot` have the times. The nodes follow each other more slowly; other launches are not slowed
+  // down. Takes three times the exec's memory meanwhile. Throws as Runtime::launch and Ticket::wait; then the previous times stay.
   void measure();
-  // What `measure` has found last for a node that runs something; nothing before, and of other nodes.
+  // Returns the last result of `measure` for a node; empty before, and for nodes that run nothing.
   NodeTime time(const Node& node) const;
 
   // As Graph::name.
   const std::string& name() const;
   std::size_t size() const;
-  // The device memory that it takes.
+  // Its device memory.
   std::size_t bytes() const;
-  // As Graph::dot. Behind `measure` with the time of each node, the mean of its runs, and with the critical path in bold.
+  // As Graph::dot. After `measure` with the mean time of each node, and the critical path in bold.
   std::string dot() const;
 
   explicit operator bool() const noexcept { return state_ != nullptr; }
@@ -292,7 +288,7 @@ class GraphExec {
   friend struct detail::ExecWords;
   explicit GraphExec(std::shared_ptr<detail::ExecState> state) : state_(std::move(state)) {}
 
-  // One argument, in memory of the caller's that has room for it.
+  // A sink for one argument, in the caller's memory.
   struct Words {
     std::uint32_t* word;
     std::uint32_t words = 0;

@@ -1,4 +1,4 @@
-// The program that the device runs.
+// The linked program of a device.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace detail {
 struct ImageState;
 }
 
-// The linked image of a moment: the resident loop and all operators. A handle that keeps the bytes, also when another image has taken
+// A linked image: the resident loop and all operators. A handle that keeps the bytes, also when another image has taken
 // over or the runtime is closed. All members may be called from any thread.
 class Image {
  public:
@@ -24,7 +24,7 @@ class Image {
   std::span<const std::byte> bytes() const noexcept;
   // The operators in PTX, one source after the other: each begins with its own .version. CUDA only, as cubin.
   const std::string& ptx() const;
-  // The symbols of all entries, by opcode; empty for an opcode that is free.
+  // The symbols of all entries, by opcode; empty for a free opcode.
   const std::vector<std::string>& symbols() const noexcept;
 
  private:

@@ -1,4 +1,4 @@
-// What a runtime holds, by name, read while it works: variables of operators (DWELL_INSPECT), and its own structures.
+// Values of a running runtime by name: variables of operators (DWELL_INSPECT), and its own structures.
 #pragma once
 
 #include <cstddef>
@@ -19,9 +19,9 @@ class Core;
 struct WatchState;
 }  // namespace runtime
 
-// One value, or an array of them, as bytes of the device; or a text, of a structure of the runtime alone.
+// One value or an array, as bytes of the device; or a text (structures of the runtime only).
 struct InspectedValue {
-  std::string name;      // "residual", "progress.step"; of a structure of the runtime its field, "queued"
+  std::string name;      // "residual", "progress.step"; for a structure of the runtime its field, "queued"
   Parameter type{};      // of an element: kind and bytes
   std::size_t count{1};  // elements
   bool array = false;
@@ -52,17 +52,17 @@ struct InspectedValue {
   [[noreturn]] void refuse_array() const;
 };
 
-// What Runtime::inspect has found under a name.
+// The result of Runtime::inspect.
 struct Inspection {
-  std::string name;  // as it was asked for
+  std::string name;  // the requested name
   std::string op;    // the operator, for its variables
   std::uint32_t version = 0;
   std::vector<InspectedValue> values;
-  // All values are of one moment: a Seqlock has guarded them, or it is one value of at most 8 bytes. Otherwise an operator may have
+  // A consistent snapshot: a Seqlock guards the values, or it is one value of at most 8 bytes. Otherwise an operator may have
   // written some of them while they were read.
   bool whole = false;
 
-  // The value of a name, or of a member ("step" of "progress.step"). Throws errc::invalid_argument, naming those that there are.
+  // Returns the value with this name, or member ("step" of "progress.step"). Throws errc::invalid_argument, listing the names.
   const InspectedValue& at(std::string_view field) const;
   // The only value; throws errc::invalid_argument when there are several.
   const InspectedValue& value() const;
@@ -80,8 +80,8 @@ struct Inspection {
 // A line for each value; members of one thing share a line.
 std::string to_string(const Inspection& inspection);
 
-// Ends what Runtime::watch has begun when it goes, or at `stop`: no call of the callback runs then any more, unless that itself stops it.
-// May outlive the runtime, whose close ends it too.
+// Ends Runtime::watch in its destructor, or by `stop`. Afterwards no call of the callback runs, unless the callback itself stops it. May
+// outlive the runtime, whose close ends it too.
 class Watch {
  public:
   Watch() = default;
@@ -92,7 +92,7 @@ class Watch {
   Watch& operator=(const Watch&) = delete;
 
   void stop() noexcept;
-  // Whether it still goes on: neither stopped, nor has the runtime been closed or failed, nor the callback thrown.
+  // False once it was stopped, the runtime was closed or failed, or the callback has thrown.
   bool active() const noexcept;
 
  private:

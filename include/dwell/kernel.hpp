@@ -39,7 +39,7 @@ namespace detail {
 
 struct ModuleState;
 
-// A type as a parameter of a kernel. A pointer's element says no more than its kind and its size.
+// Describes a type as a parameter of a kernel. A pointer describes its element's kind and size only.
 template <class T>
 constexpr Kind kernel_kind() {
   return std::is_arithmetic_v<T> ? device::ElementKind<T>::value : Kind::structure;
@@ -70,7 +70,7 @@ constexpr Parameter kernel_parameter() {
 }
 
 constexpr bool is_pointer(const Parameter& parameter) { return parameter.kind == Kind::pointer || parameter.kind == Kind::const_pointer; }
-// Whether a kernel that declares the one can be given the other. void* is given for any pointer, as C does; an opaque parameter takes
+// Whether a kernel's parameter `declared` accepts an argument `given`. Any pointer accepts void*, as in C; an opaque parameter accepts
 // any value of its size.
 constexpr bool kernel_accepts(const Parameter& declared, const Parameter& given) {
   if (declared.kind == Kind::opaque) return declared.bytes == (is_pointer(given) ? 8 : given.bytes);
@@ -87,7 +87,7 @@ struct LaunchArgument {
   const BufferUse* use;  // of a Buffer or a Slice, else null
 };
 
-// Holds what the driver copies an argument from.
+// Holds the value from which the driver copies an argument.
 template <class T>
 struct Passed {
   explicit Passed(const T& from) : value(from) {}
@@ -114,7 +114,7 @@ class KernelBase {
   // As C++ has it, without parameters: "axpy<float>"; and its symbol.
   const std::string& name() const;
   const std::string& symbol() const;
-  // Its parameters, as read from the compiled program: Kind::opaque for kernels with C linkage, of whose parameters only sizes are known.
+  // Its parameters, as read from the compiled program: Kind::opaque for kernels with C linkage, whose parameters have known sizes only.
   const Signature& signature() const;
 
  protected:
@@ -130,7 +130,7 @@ class KernelBase {
         },
         passed);
   }
-  // Throws errc::signature_mismatch when arguments of these types would not fit.
+  // Throws errc::signature_mismatch unless arguments of these types fit.
   void require(const Signature& signature) const;
   Ticket launch_list(const LaunchConfig& config, const LaunchArgument* arguments, std::size_t count) const;
 
@@ -151,19 +151,19 @@ class Kernel<void> : public detail::KernelBase {
   Kernel() = default;
 
   // Launches the kernel on the runtime's stream for launches, or the user's, and returns at once; the ticket is complete when the stream
-  // has come past the launch. Arguments are Buffer or Slice where the kernel takes a pointer (of the exact element type), pointers, and
-  // plain values of the exact type. Memory of buffers that are given is kept until the launch is complete, also when they are dropped
-  // before; so is that of buffers to which a given pointer leads; an address inside a struct is not seen.
-  // Launches on one stream run in their order. Against tasks they are ordered only by waiting: Ticket::wait, or Buffer::read and write,
-  // which wait for both. A kernel that needs more room than the resident loop leaves starts between two of its leases.
+  // has passed the launch. Arguments are Buffer or Slice where the kernel takes a pointer (of the exact element type), pointers, and plain
+  // values of the exact type. Buffers given as arguments, and those that a pointer argument points into, keep their memory until the launch
+  // is complete, also when they are dropped before. Addresses inside structs are not tracked.
+  // Launches on one stream run in order. To order them with tasks, wait: Ticket::wait, or Buffer::read and write, which wait for both. A
+  // kernel that does not fit beside the resident loop starts between two of its leases.
   // Throws errc::signature_mismatch, errc::invalid_argument (an empty grid, a block or shared memory beyond the limit of the kernel or the
   // device, a buffer of another runtime), errc::device_lost, errc::stale_handle.
   template <class... Given>
   Ticket launch(const LaunchConfig& config, const Given&... arguments) const {
     return launch_with(config, arguments...);
   }
-  // The same with arguments that were collected at run time: a span stands for a pointer to its first element. Throws
-  // errc::invalid_argument too for modifiers among them.
+  // As above, with arguments collected at run time: a span stands for a pointer to its first element. Also throws errc::invalid_argument
+  // for modifiers.
   Ticket launch(const LaunchConfig& config, const Arguments& arguments) const;
 
  private:
@@ -175,7 +175,7 @@ template <class... Parameters>
 class Kernel<void(Parameters...)> : public detail::KernelBase {
  public:
   Kernel() = default;
-  // Throws errc::signature_mismatch when the kernel takes something else.
+  // Throws errc::signature_mismatch when the kernel has other parameters.
   explicit Kernel(const Kernel<void>& other) : KernelBase(other) {
     require(Signature(std::vector<Parameter>{detail::kernel_parameter<Parameters>()...}));
   }

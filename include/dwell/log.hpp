@@ -1,4 +1,4 @@
-// What operators log (dwell/device/log.hpp), as the host reads it.
+// Log lines of operators (dwell/device/log.hpp), read on the host.
 #pragma once
 
 #include <chrono>
@@ -28,30 +28,30 @@ struct LogRecord {
   level severity = level::info;
   std::string text;            // formatted
   std::string op;              // "add (version 2)"
-  std::uint64_t position = 0;  // of the ticket from which the task descends, where `has_position`
-  bool has_position = false;   // false of nodes of graphs and of tasks that operators have made
+  std::uint64_t position = 0;  // of the ticket from which the task descends, if `has_position`
+  bool has_position = false;   // false for nodes of graphs and tasks that operators have made
   std::uint32_t worker = 0;
   std::chrono::steady_clock::time_point at;  // the device's clock, aligned to within Trace::clock_error_ns
-  std::string node;                          // of a node of a graph: its name, "#3" without one; empty when the graph is gone
+  std::string node;                          // a graph node's name, "#3" without one; empty when the graph no longer exists
   std::string graph;                         // the name of that graph; empty without one
 };
 
 // "12:34:56.789012 warning add (version 2) worker 3 ticket 17: text", of a node "... node 'left' of graph 'step' worker 3: text"
 std::string to_string(const LogRecord& record);
 
-// What becomes of the lines (Options::log). A thread of the runtime takes them out of the workers' rings while the loop runs: a millisecond
-// after they came, ten behind a pause.
+// Where log lines go (Options::log). A thread of the runtime reads them from the workers' rings while the loop runs: within a millisecond,
+// or ten after a pause.
 struct Logging {
-  // Lines that matter less are not written. Runtime::set_log_level changes it.
+  // The threshold: less severe lines are not written. Runtime::set_log_level changes it.
   level from = level::info;
 
-  // Called for each line, by the runtime's thread, in the order in which the lines of all workers were found, by time within that. While it
-  // runs, no other line is taken: the rings fill, and what finds no room is dropped and counted. It may use the runtime, but not close or
-  // rebuild it, which wait for it. Empty, and without a file: lines go to stderr.
+  // Called by the runtime's thread for each line, in the order in which they were read from the workers, sorted by time within one read.
+  // While it runs, no other line is read: the rings fill, and lines that do not fit are dropped and counted. It may use the runtime, but
+  // must not close or rebuild it, which wait for it. Without a sink and a file, lines go to stderr.
   std::function<void(const LogRecord&)> sink = {};
 
   // A file that lines are appended to, one each. When it has `file_bytes` (0: never) it becomes "<file>.1", that one "<file>.2" and so
-  // on; there are `files` at most. A file that cannot be written is told to Options::warn once.
+  // on; there are `files` at most. Options::warn reports once that the file cannot be written.
   std::string file = {};
   std::uint64_t file_bytes = std::uint64_t{64} << 20U;
   unsigned files = 4;
@@ -60,23 +60,23 @@ struct Logging {
   // eighth is for errors, the one before for warnings too.
   unsigned ring_lines = 256;
 
-  // Lines that one site (a format of an operator's version) may log in a second; those beyond are counted, and told as one. 0: no limit.
+  // Lines per second and site (a format of an operator's version); further ones are counted and reported as one line. 0: no limit.
   unsigned per_site_per_second = 0;
 
   // The last lines, kept for Runtime::logs.
   std::size_t kept = 1024;
 };
 
-// The lines that a runtime keeps, oldest first, and those that come: a reader with a place of its own, whom others do not disturb. Used by
-// one thread at a time. May outlive the runtime.
+// Reads the lines that a runtime keeps, oldest first, and later ones. Each reader has a position of its own. Used by one thread at a time.
+// May outlive the runtime.
 class Logs {
  public:
-  // The next line. When there is none: waits so long for one, and returns nothing then; at once when the runtime has ended.
+  // Returns the next line. Waits up to `wait` for one, then returns nothing; does not wait once the runtime has ended.
   std::optional<LogRecord> next(std::chrono::nanoseconds wait = {});
-  // Lines that were forgotten before they were read: more came than Logging::kept.
+  // Lines that were discarded before they were read, beyond Logging::kept.
   std::uint64_t missed() const noexcept { return missed_; }
 
-  // for (const LogRecord& record : runtime.logs(100ms)): ends when no line has come for so long.
+  // for (const LogRecord& record : runtime.logs(100ms)): ends when no line arrives for that long.
   class Iterator {
    public:
     using value_type = LogRecord;

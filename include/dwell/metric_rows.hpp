@@ -1,4 +1,4 @@
-// The numbers of a snapshot as rows, for whoever shows all of them.
+// The numbers of a snapshot as rows of a table, for code that handles all of them.
 #pragma once
 
 #include <cstdint>
@@ -8,24 +8,24 @@
 namespace dwell {
 
 enum class MetricKind : std::uint8_t {
-  counter,  // only grows: a difference of snapshots has what it grew by
-  gauge,    // is what it is now; extremes are, too
+  counter,  // only grows; difference() has the increment
+  gauge,    // a current value; also extremes
 };
 
-// One number of a snapshot, of an operator or of a worker: its member, and what is written of it elsewhere. A number that has a member and
-// a row is part of difference(), of JSON, of OpenMetrics, of Python's Metrics, and of what other processes see.
+// One number of a snapshot, an operator or a worker: its member, and its names elsewhere. A member with a row is part of difference(),
+// JSON, OpenMetrics, Python's Metrics, and the metrics that other processes read.
 template <class Of>
 struct MetricRow {
-  const char* name;  // of the member: in JSON; in Python, where times are in seconds and go without `_ns`
+  const char* name;  // of the member; in JSON; in Python, with times in seconds and without `_ns`
   std::uint64_t Of::*value;
   MetricKind kind;
   const char* help;
-  const char* family = nullptr;  // in OpenMetrics, without `_total`; null: it is not there
+  const char* family = nullptr;  // in OpenMetrics, without `_total`; null: absent there
   const char* unit = "";         // of the family: "bytes"; "seconds" of a member in ns
-  const char* label = nullptr;   // of a family that several rows share, and its value here
+  const char* label = nullptr;   // for a family of several rows: the label, and this row's value
   const char* label_value = nullptr;
-  const char* family_by_version = nullptr;                      // of operators: where versions stand apart; null: there they do not
-  bool (*has)(const Metrics& metrics, const Of& of) = nullptr;  // whether it is known; null: always
+  const char* family_by_version = nullptr;                      // for operators: the family with one series per version; null: none
+  bool (*has)(const Metrics& metrics, const Of& of) = nullptr;  // whether the number is known; null: always
 };
 
 namespace detail {

@@ -1,4 +1,4 @@
-// What a runtime has done, in numbers, as they stand while it works.
+// Counters of a running runtime.
 #pragma once
 
 #include <array>
@@ -10,10 +10,10 @@
 
 namespace dwell {
 
-// What the device notes of each task: nothing; that it was run; how long it took, too. Options::metrics, Runtime::set_metrics.
+// What the device records of each task: nothing, a count, or also its time. Options::metrics, Runtime::set_metrics.
 enum class Metering : std::uint8_t { off, counts, times };
 
-// How long things took, in ns of the device's clock: buckets of a log scale, four for each power of two. 0 to 3 ns have a bucket each, all
+// A histogram of times in ns of the device's clock. Buckets are logarithmic, four for each power of two. 0 to 3 ns have a bucket each, all
 // from 2^17 s on share the last one.
 class TimeHistogram {
  public:
@@ -34,17 +34,17 @@ class TimeHistogram {
   std::array<std::uint64_t, kBuckets> count = {};
 
   std::uint64_t total() const noexcept;
-  // The time that the share `q` (0 to 1) of all does not exceed, to within a bucket: interpolated there. 0 when nothing was counted.
+  // Returns the quantile `q` (0 to 1), interpolated within its bucket. 0 when nothing was counted.
   double quantile(double q) const noexcept;
 };
 
-// One version of an operator (of a template: one instance of it). Tasks of all sources count: of the ring, nodes of graphs, those that
-// operators make; a wide task counts once for each group.
+// One version of an operator, or of one instance of a template. Counts tasks of all sources: the ring, nodes of graphs, tasks that
+// operators make. A wide task counts once for each group.
 struct OperatorMetrics {
   std::string name;            // "axpy", "axpy<float>"
-  std::uint32_t version = 0;   // 0: all versions before the oldest one that is listed; of Metrics::totals, all versions
-  std::uint64_t tasks = 0;     // whose operator was called, and has returned
-  std::uint64_t failures = 0;  // of them, those that have reported a failure
+  std::uint32_t version = 0;   // 0: all versions before the oldest listed one; in Metrics::totals, all versions
+  std::uint64_t tasks = 0;     // whose operator was called and has returned
+  std::uint64_t failures = 0;  // of these tasks, those that reported a failure
   // With Metering::times alone, while that is on:
   std::uint64_t timed = 0;     // tasks that the following tell of
   std::uint64_t total_ns = 0;  // from the call of the operator to its return in all threads of the group
@@ -75,56 +75,57 @@ struct OperatorMetrics {
 // One worker, of all leases.
 struct WorkerMetrics {
   std::uint64_t tasks = 0;
-  std::uint64_t busy_ns = 0;     // inside operators; with Metering::times alone
-  std::uint64_t idle_ns = 0;     // on the device outside of operators, but for the lease under way; with Metering::times alone
-  std::uint64_t present_ns = 0;  // on the device, but for the lease under way
-  std::uint64_t fetched = 0;     // slots of the ring that it has taken out, for itself or others; most tasks have one
-  std::uint64_t queued = 0;      // tasks that it has taken from the ready queue
-  std::uint64_t stolen = 0;      // nodes that it has taken from another worker; on the CPU alone
+  std::uint64_t busy_ns = 0;     // inside operators; only with Metering::times
+  std::uint64_t idle_ns = 0;     // on the device outside of operators, without the current lease; only with Metering::times
+  std::uint64_t present_ns = 0;  // on the device, without the current lease
+  std::uint64_t fetched = 0;     // ring slots that it has dequeued, for itself or others; most tasks have one
+  std::uint64_t queued = 0;      // tasks dequeued from the ready queue
+  std::uint64_t stolen = 0;      // nodes stolen from other workers; CPU only
   std::uint64_t spawned = 0;     // tasks that its operators have made
-  std::uint64_t leases = 0;      // that it has taken part in
-  std::uint64_t parks = 0;       // how often it has left the device with no lease there to go on in
-  std::array<std::uint64_t, 5> log_dropped = {};  // lines of the log that found no room, by severity
+  std::uint64_t leases = 0;      // it has taken part in
+  std::uint64_t parks = 0;       // times that it left the device with no next lease to continue in
+  std::array<std::uint64_t, 5> log_dropped = {};  // log lines dropped for lack of room, by severity
 };
 
-// A snapshot. Counts only grow, from the start of the generation on: what happened in an interval is difference(later, earlier). Those of
-// the ring, leases, code, memory, graphs and batches are kept with Metering::off, too.
+// A snapshot. Counts only grow, from the start of the generation; for an interval use difference(later, earlier). Counts of the ring,
+// leases, code, memory, graphs and batches are kept with Metering::off, too.
 struct Metrics {
-  std::chrono::steady_clock::time_point at;  // when it was taken
+  std::chrono::steady_clock::time_point at;  // the time of the snapshot
   std::uint64_t runtime = 0;                 // RuntimeInfo::runtime
   std::uint32_t generation = 0;
   std::string device;
   Metering metering = Metering::counts;
-  double clock_error_ns = 0;  // with Metering::times: how far the device's clock may be off the host's, and so the tasks' waits
-  std::vector<OperatorMetrics> operators;  // in the order of their definition; versions of one stand together
+  double clock_error_ns =
+      0;  // with Metering::times: bound on the error of the device's clock against the host's, and so of the tasks' waits
+  std::vector<OperatorMetrics> operators;  // in the order of their definition; versions of one are adjacent
   std::vector<WorkerMetrics> workers;
 
   // The ring and the ready queue.
   std::uint64_t submitted = 0;  // tasks and launches
-  // Now: slots of the ring that no other task can have yet. A task takes one to eight, and they come back in the order of the ring: those
-  // of a task that is complete, behind one that is not, count too.
+  // Now: ring slots in use. A task takes one to eight. Slots are released in ring order, so those of a complete task behind an incomplete
+  // one count too.
   std::uint64_t in_flight_slots = 0;
   std::uint64_t ring_slots = 0;
   std::uint64_t queued = 0;        // now: tasks in the ready queue that no worker has claimed
-  std::uint64_t credit_waits = 0;  // how often a submitter has found the ring full
+  std::uint64_t credit_waits = 0;  // times that a submitter found the ring full
   std::uint64_t cancels = 0;       // calls of Runtime::cancel whose task was not complete
 
   // Leases.
   std::uint64_t leases = 0;
-  std::uint64_t parks = 0;   // how often the loop was off the device when a lease was started, but for the first
-  std::uint64_t pauses = 0;  // how often it was taken off the device: by Runtime::park, another number of workers, the watchdog
+  std::uint64_t parks = 0;   // times that the loop was off the device when a lease was started, the first one excluded
+  std::uint64_t pauses = 0;  // times that the loop was taken off the device: by Runtime::park, another number of workers, the watchdog
   std::uint64_t images = 0;  // handed over
   std::uint64_t hand_overs_relocatable = 0;  // images by tier
   std::uint64_t hand_overs_lto = 0;
-  std::uint64_t tasks_relocatable = 0;  // tasks completed by images of each tier; those in flight at a hand-over count as the later's
+  std::uint64_t tasks_relocatable = 0;  // tasks completed by images of each tier; tasks in flight at a hand-over count for the later one
   std::uint64_t tasks_lto = 0;
-  std::uint64_t last_hand_over_ns = 0;  // the last one: from the loaded image until no lease of another is on the device; leases roll
+  std::uint64_t last_hand_over_ns = 0;  // the last one: from the loaded image until no lease of another image is on the device; leases roll
 
   // Code. What is in memory is neither made nor read.
   std::uint64_t compiled = 0;           // sources
   std::uint64_t linked = 0;             // images
-  std::uint64_t cache_hits = 0;         // sources and images out of the cache on disk
-  std::uint64_t last_cache_hit_ns = 0;  // the last of these: looked up, read, verified
+  std::uint64_t cache_hits = 0;         // sources and images read from the cache on disk
+  std::uint64_t last_cache_hit_ns = 0;  // the last one: lookup, read and verification
 
   // Memory, in bytes.
   std::uint64_t arena_bytes = 0;   // device memory of the loop, with all graphs that were instantiated and all counters
@@ -133,23 +134,23 @@ struct Metrics {
 
   // The log.
   std::uint64_t log_lines = 0;                    // handed over
-  std::uint64_t log_limited = 0;                  // left out by Logging::per_site_per_second
-  std::array<std::uint64_t, 5> log_dropped = {};  // that found no room, by severity
+  std::uint64_t log_limited = 0;                  // suppressed by Logging::per_site_per_second
+  std::array<std::uint64_t, 5> log_dropped = {};  // lines that did not fit, by severity
 
   // Graphs and batches.
   std::uint64_t graph_launches = 0;
   std::uint64_t batch_flushes = 0;
   std::uint64_t batch_operations = 0;  // collected by batches
-  std::uint64_t batch_tasks = 0;       // that they became: less than operations where some were fused
+  std::uint64_t batch_tasks = 0;       // tasks made of these operations; fewer where some were fused
 
-  // All versions of each operator together, in the order of their definition; `version` is 0. Their counts only grow, as those of one
-  // version do until it becomes part of version 0, which jumps then.
+  // Returns the sum of all versions of each operator, in the order of their definition; `version` is 0. These sums only grow. The counts of
+  // one version do so until it is merged into version 0, whose counts jump then.
   std::vector<OperatorMetrics> totals() const;
 };
 
-// What has happened between two snapshots of one generation: counts are differences, what is "now" is the later one's, and so are the
-// longest wait and what is of the last one. Least and longest times of the interval are known to within a bucket. Throws
-// errc::invalid_argument when they are of different generations, or the other way round.
+// Returns the changes between two snapshots of one generation. Counts are differences. "Now" values, the longest wait and values of "the
+// last one" are those of the later snapshot. Least and longest times of the interval are known to within a bucket. Throws
+// errc::invalid_argument for different generations, and for the wrong order.
 Metrics difference(const Metrics& later, const Metrics& earlier);
 
 // OpenMetrics text (Prometheus reads it): names begin with dwell_, times are in seconds.

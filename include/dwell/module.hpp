@@ -1,4 +1,4 @@
-// A program of ordinary kernels: grid, block, threadIdx, as any CUDA C++.
+// A program of ordinary CUDA C++ kernels.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ class Module {
   // overloaded ("scale", "space::scale"), a name with its parameters as the demangler writes them ("scale(float*)"), or a symbol.
   // Throws errc::operator_not_found with the names there are, or with the candidates when there are several; errc::stale_handle.
   Kernel<> kernel(std::string_view name) const;
-  // The same, with a handle whose arguments are checked at compile time. Throws errc::signature_mismatch too.
+  // As above, with a handle whose arguments are checked at compile time. Also throws errc::signature_mismatch.
   template <class Function>
   Kernel<Function> kernel(std::string_view name) const {
     return Kernel<Function>(kernel(name));

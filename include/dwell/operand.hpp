@@ -21,7 +21,7 @@ class Number {
   constexpr Number(T value) noexcept : integer_(static_cast<std::int64_t>(value)), type_(ElementType::i64) {}
   // NOLINTEND(google-explicit-constructor)
 
-  // The type that counts among operands: f32 for floating point, which has the digits of f64; i64; or bool.
+  // The type for promotion: f32 for floating point (stored with the precision of f64), i64, or bool.
   constexpr ElementType type() const noexcept { return type_; }
   constexpr bool is_real() const noexcept { return type_ == ElementType::f32; }
   // The value as floating point, whatever its type.
@@ -34,7 +34,7 @@ class Number {
  private:
   union {
     double real_;
-    std::int64_t integer_;  // of other types than f32
+    std::int64_t integer_;  // set unless the type is f32
   };
   ElementType type_ = ElementType::f32;
 };
@@ -42,7 +42,7 @@ class Number {
 // The nearest number that f16 or bf16 holds.
 Number rounded(const Number& number, ElementType type);
 
-// What an operation is applied to: a tensor, to which it refers, or a number. The caller keeps the tensor's view alive.
+// An operand of an operation: a reference to a tensor, or a number. The caller keeps the tensor's view alive.
 class Operand {
  public:
   Operand() = default;  // the number 0
@@ -56,7 +56,7 @@ class Operand {
 
   // Null for a number.
   const TensorView* tensor() const noexcept { return tensor_; }
-  // Of an operand that is no tensor.
+  // The number, if it is no tensor.
   const Number& number() const noexcept { return number_; }
 
  private:

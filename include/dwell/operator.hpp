@@ -32,21 +32,21 @@ struct Source {
 
 // Options of Runtime::define beside name and source. An aggregate.
 struct Definition {
-  // Instances of an operator template by their C++ spelling: "axpy<float>", "reduce<double, 256>". The handle that define returns is the
-  // first one's, Operator::instance gives the others. Empty: the operator is no template.
+  // Instances of an operator template by their C++ spelling: "axpy<float>", "reduce<double, 256>". define returns the handle of the first
+  // one, Operator::instance those of the others. Empty: the operator is no template.
   std::vector<std::string> instances = {};
-  // Instead of Options::compile.
+  // Overrides Options::compile.
   std::optional<CompileOptions> options = {};
 };
 
-// How an asynchronous definition reports, and how it is called off. An aggregate.
+// Completion callback and cancellation of an asynchronous definition. An aggregate.
 template <class Result>
 struct Async {
-  // Called once, with the future ready, on a thread of the runtime, also after a cancellation; Runtime::close waits for it. It may use the
-  // runtime, but not close or rebuild it. Options::warn hears of its exceptions.
+  // Called once, with the future ready, on a thread of the runtime, also after a cancellation. Runtime::close waits for it. It may use the
+  // runtime, but must not close or rebuild it. Options::warn reports its exceptions.
   std::function<void(const std::shared_future<Result>&)> done = {};
-  // A stop that is asked for before the new version is handed over ends this request at once with errc::cancelled. The definition is called
-  // off with its last request. A stop may be asked for at any time, also beside and after the end of the runtime.
+  // A stop request before the hand-over of the new version ends this request at once with errc::cancelled. The definition is cancelled with
+  // its last request. A stop may be requested at any time, also during and after the end of the runtime.
   std::stop_token stop = {};
 };
 
@@ -59,36 +59,36 @@ namespace detail {
 
 struct OperatorState;
 
-// All but the parameter types of an operator.
+// The part of an operator that does not depend on its parameter types.
 class OperatorBase {
  public:
   // As it was defined: "axpy", or "axpy<float>" for an instance.
   const std::string& name() const;
   // Its parameters, as the compiler saw them.
   const Signature& signature() const;
-  // Versions defined so far, and the one that a task submitted now would run (1 is the first). The same for all instances.
+  // The number of versions defined so far, and the version that new tasks run (1 is the first). Equal for all instances.
   std::uint32_t versions() const;
   std::uint32_t version() const;
 
-  // Another instance of the same definition; blanks in `expression` do not matter. Throws errc::operator_not_found, listing those that
-  // there are.
+  // Returns another instance of the same definition; blanks in `expression` are ignored. Throws errc::operator_not_found, listing the
+  // instances.
   Operator<> instance(std::string_view expression) const;
-  // The instances as Definition::instances had them; the operator's name alone when it is no template.
+  // The instances as in Definition::instances; only the operator's name when it is no template.
   std::vector<std::string> instances() const;
   // The symbol of an instance's current version in Runtime::image. Throws errc::operator_not_found.
   std::string lowered_name(std::string_view expression) const;
 
   // Compiles `source` (which must define DWELL_OPERATOR of the same name with the same parameters) and makes it the current version of
-  // all instances: tasks submitted before this returns run the old one, after it the new one, and none is lost. Without options those of
-  // the version before are used. Throws as Runtime::define; then the old version stays. May be called while tasks flow, from any thread.
+  // all instances: tasks submitted before this returns run the old one, later tasks the new one, and none is lost. Without options it uses
+  // those of the previous version. Throws as Runtime::define; then the old version stays. May be called from any thread, while tasks run.
   void redefine(const Source& source);
   void redefine(const Source& source, const CompileOptions& options);
-  // The same in the background: the new version is current when the future is ready; errors come out of the future. Versions
-  // become current in the order in which they were asked for. Ends with errc::cancelled when Async::stop or the end of the runtime comes
-  // first. Throws errc::stale_handle.
+  // As redefine, in the background: the new version is current when the future is ready, and the future holds errors. Versions
+  // become current in the order of the calls. Ends with errc::cancelled if Async::stop or the end of the runtime comes first. Throws
+  // errc::stale_handle.
   std::shared_future<void> redefine_async(const Source& source, Async<void> async = {});
   std::shared_future<void> redefine_async(const Source& source, const CompileOptions& options, Async<void> async = {});
-  // Makes the version below the current one, by number, current again, without compiling. Throws errc::no_previous_version.
+  // Makes the version with the next lower number current again, without compiling. Throws errc::no_previous_version.
   void rollback();
 
   // Whether the handle names an operator, and whether two name the same.
@@ -128,7 +128,7 @@ template <class... Parameters>
 class Operator<void(Parameters...)> : public detail::OperatorBase {
  public:
   Operator() = default;
-  // Throws errc::signature_mismatch when the operator takes something else.
+  // Throws errc::signature_mismatch when the operator has other parameters.
   explicit Operator(const Operator<void>& other) : OperatorBase(other) { detail::require_signature(*this, Signature::of<Parameters...>()); }
 
   // Whether arguments of these types fit.

@@ -1,11 +1,11 @@
-// Jobs on a runtime: which of many launches of graphs may be in flight, by type, priority, workers and memory.
+// Jobs on a runtime: admission control for many launches of graphs, by type, priority, workers and memory.
 //
 //   Orchestrator jobs(runtime, {.memory = 1 << 30});
 //   const JobType resize = jobs.define("resize", std::move(graph), {.need = {.workers = 4, .memory = 8 << 20}, .limits = {.at_once =
 //   100}}); Job job = jobs.submit(resize, JobArguments().set(load, 0, input).set(store, 0, output)); job.wait();
 //
-// A job is one launch of the graph of its type. It waits on the host until it is *admitted*: until the limits of its type and those of all
-// types have room for what it needs. docs/orchestration.md says which job is next. Not part of dwell.hpp.
+// A job is one launch of the graph of its type. It waits on the host until it is *admitted*: until its declared resources fit the limits of
+// its type and those of all types. docs/orchestration.md says which job is next. Not part of dwell.hpp.
 #pragma once
 
 #include <chrono>
@@ -30,38 +30,37 @@ class Orchestrator;
 
 // Declared resources of a job, from its admission to its end; used for admission, not measured.
 struct JobNeed {
-  // Workers that it keeps busy at once: for most graphs its width. 0: it counts for nothing.
+  // Workers that it keeps busy at once: for most graphs its width. 0: no workers count.
   std::uint32_t workers = 1;
-  // Bytes of device memory that it makes use of, without those of the graph itself, which are added.
+  // Bytes of device memory that it uses. The graph's own memory is added.
   std::uint64_t memory = 0;
 };
 
-// Bounds of one type of jobs. 0: none of its own.
+// Bounds of one type of jobs. 0: no bound.
 struct JobLimits {
   std::uint32_t workers = 0;      // of its admitted jobs together
   std::uint64_t memory = 0;       // bytes, of its admitted jobs together
-  std::uint32_t at_once = 1024;   // admitted jobs; as many execs of the graph are kept at most
-  std::uint32_t waiting = 65536;  // jobs that wait for admission; submit throws when there are so many, try_submit returns nothing
+  std::uint32_t at_once = 1024;   // admitted jobs; also bounds the kept execs of the graph
+  std::uint32_t waiting = 65536;  // jobs that wait for admission; beyond it submit throws, try_submit returns nothing
 };
 
 // How jobs of a type are treated.
 struct JobOptions {
-  // From 0, the least urgent, to 7. Jobs of a higher priority are admitted first. On a runtime with Options::priorities it is that of the
-  // launches too.
+  // From 0, the least urgent, to 7. Jobs of a higher priority are admitted first. With Options::priorities, launches have it too.
   std::uint32_t priority = 3;
-  // The share of workers and memory that this type gets, against others of the same priority, while these are short. From 1 on.
+  // The share of workers and memory, relative to other types of the same priority, while these are scarce. At least 1.
   std::uint32_t weight = 1;
-  // Of a job that says nothing else.
+  // The default for jobs without JobArguments::need.
   JobNeed need = {};
   JobLimits limits = {};
 };
 
 // Bounds of all types together.
 struct OrchestratorOptions {
-  // Workers that admitted jobs need together. More than the device has let jobs wait for each other on the device, so that no worker is
-  // idle between two of them. 0: as many as the device has.
+  // Bound on the workers of all admitted jobs. More than the device has: jobs queue on the device, so that no worker is idle between two of
+  // them. 0: as many as the device has.
   std::uint32_t workers = 0;
-  // Bytes of device memory that admitted jobs and the kept execs of all types need together. 0: what the device has.
+  // Bound on the bytes of device memory of all admitted jobs and kept execs. 0: the device's memory.
   std::uint64_t memory = 0;
 };
 
@@ -77,7 +76,7 @@ struct JobRecord;
 struct JobTypeRecord;
 struct OrchestratorState;
 
-// The arguments that a job gives to its graph.
+// The arguments of a job.
 struct JobValues {
   struct Place {
     Node node;
@@ -92,11 +91,11 @@ struct JobValues {
 
 }  // namespace detail
 
-// What one job has of its own: arguments of its graph, what it needs.
+// The parameters of one job: arguments of its graph, and its resources.
 class JobArguments {
  public:
-  // The job runs with this argument, as GraphExec::set; those that are not set are what they are in the graph of the type. A buffer must
-  // live until the job has ended (see `keep`). A value that does not fit fails the job when it is admitted.
+  // Sets an argument for this job, as GraphExec::set. Others keep their value in the graph of the type. A buffer must live until the job
+  // has ended (see `keep`). A value that does not fit fails the job when it is admitted.
   template <class T>
   JobArguments& set(const Node& node, std::uint32_t index, const T& value) & {
     values_.places.push_back({node, index});
@@ -110,14 +109,14 @@ class JobArguments {
   JobArguments&& set(const Node& node, std::uint32_t index, const T& value) && {
     return std::move(set(node, index, value));
   }
-  // Instead of JobOptions::need.
+  // Overrides JobOptions::need.
   JobArguments& need(const JobNeed& need) & {
     values_.need = need;
     return *this;
   }
   JobArguments&& need(const JobNeed& need) && { return std::move(this->need(need)); }
-  // Kept until the job has ended, and dropped by the thread that finds out: the job's buffers, say. What its deleter does must not use the
-  // orchestrator.
+  // Keeps an object, such as the job's buffers, until the job has ended. The thread that detects the end drops it; its deleter must not use
+  // the orchestrator.
   JobArguments& keep(std::shared_ptr<void> what) & {
     values_.kept.push_back(std::move(what));
     return *this;
@@ -129,12 +128,12 @@ class JobArguments {
   detail::JobValues values_;
 };
 
-// A kind of jobs of one orchestrator. A small value that names it; an empty one names none.
+// Names a type of jobs of one orchestrator. A small value; may be empty.
 class JobType {
  public:
   JobType() = default;
   const std::string& name() const;
-  // Bytes of device memory that the graph itself takes for each admitted job.
+  // Returns the bytes of device memory of the graph itself, for each admitted job.
   std::size_t bytes() const;
 
  private:
@@ -152,22 +151,22 @@ class Job {
   JobState state() const;
   bool done() const { return state() >= JobState::done; }
 
-  // Returns once the job has ended and its effects are visible to this thread. Throws what Ticket::wait of its launch throws, and when it
-  // never was launched: errc::cancelled (cancel, Orchestrator::close), the error of Runtime::instantiate, GraphExec::set or Runtime::launch
-  // (errc::closed, errc::device_lost, errc::task_timeout and errc::stale_handle among them, when the runtime was closed, has failed, or was
-  // rebuilt).
+  // Returns once the job has ended and its effects are visible to this thread. Throws as Ticket::wait of its launch. Throws for a job that
+  // was never launched: errc::cancelled (cancel, Orchestrator::close), or the error of Runtime::instantiate, GraphExec::set or
+  // Runtime::launch (among them errc::closed, errc::device_lost, errc::task_timeout and errc::stale_handle, when the runtime was closed,
+  // has failed, or was rebuilt).
   void wait() const;
   // As wait, but gives up after `timeout`: returns whether the job has ended. The job goes on.
   bool wait_for(std::chrono::nanoseconds timeout) const;
-  // What `wait` would throw; nothing for a job that has succeeded or goes on.
+  // Returns the error that `wait` would throw; nothing for a job that has succeeded or has not ended.
   std::optional<Error> error() const;
 
-  // Cancels the job. One that waits ends at once. One that is admitted is cancelled as Runtime::cancel does with its launch: it ends when
-  // its turn comes, and may still succeed when it has begun. Returns false when it has ended already. Throws as Runtime::cancel.
+  // Cancels the job. A waiting job ends at once. An admitted job is cancelled by Runtime::cancel of its launch: it ends when its turn
+  // comes, and may still succeed if it has begun. Returns false if it has ended already. Throws as Runtime::cancel.
   bool cancel() const;
 
-  // Calls `f` once, with this job, when it has ended: on the runtime's thread that calls back (see Ticket::then, which says what it may
-  // do), but on the thread that cancels a job that waits, and at once on the calling thread when it has ended already. Those of one job are
+  // Calls `f` once, with this job, when it has ended: on the runtime's callback thread (Ticket::then says what `f` may do), or on the
+  // thread that cancels a waiting job. If the job has ended already, calls `f` at once on the calling thread. Callbacks of one job are
   // called in the order of these calls. Throws std::bad_alloc; then `f` is not called.
   void then(std::function<void(const Job&)> f) const;
 
@@ -178,7 +177,7 @@ class Job {
   std::shared_ptr<detail::JobRecord> record_;
 };
 
-// Times of the jobs of one type. Quantiles are too high by 6 % at most.
+// Times of the jobs of one type. Quantiles are at most 6 % too high.
 struct JobTimes {
   std::uint64_t count = 0;
   std::chrono::nanoseconds mean{0};
@@ -187,7 +186,7 @@ struct JobTimes {
   std::chrono::nanoseconds most{0};
 };
 
-// What has become of the jobs of one type. A snapshot.
+// Counts of the jobs of one type. A snapshot.
 struct JobStatistics {
   std::string type;
   std::uint64_t submitted = 0;  // = waiting + admitted + done + failed + cancelled
@@ -198,15 +197,15 @@ struct JobStatistics {
   std::uint64_t failed = 0;
   std::uint64_t cancelled = 0;
   std::uint64_t workers = 0;  // that its admitted jobs need
-  std::uint64_t memory = 0;   // that its admitted jobs need, with their graphs
+  std::uint64_t memory = 0;   // needed by its admitted jobs, with their graphs
   std::uint64_t most_admitted = 0;
   std::uint64_t most_workers = 0;
   std::uint64_t most_memory = 0;
-  std::uint64_t out_of_memory = 0;  // times that a job was put back because the device had no memory for its graph
-  std::size_t execs = 0;            // of its graph, those in use included
-  std::uint64_t idle_memory = 0;    // of the execs that no job uses
-  JobTimes waited;                  // from submit to admission, of those that were launched
-  JobTimes ran;                     // from there to the end
+  std::uint64_t out_of_memory = 0;  // times that a job was requeued for lack of device memory for its graph
+  std::size_t execs = 0;            // execs of its graph, those in use included
+  std::uint64_t idle_memory = 0;    // memory of execs that no job uses
+  JobTimes waited;                  // from submit to admission, for launched jobs
+  JobTimes ran;                     // from admission to the end
 };
 
 struct OrchestratorStatistics {
@@ -216,44 +215,43 @@ struct OrchestratorStatistics {
   std::uint64_t worker_limit = 0;
   std::uint64_t memory_limit = 0;  // 0: none
 
-  // A line a type, for people.
+  // Formats a line per type, for people.
   std::string table() const;
 };
 
-// Admits jobs to a runtime. It has no thread: a job is launched by the thread that submits it or, when it had to wait, by the runtime's
-// thread that calls back, when another job ends. All members may be called from any thread, except that close (and the destructor) must not
-// overlap other calls on the same object; jobs may still be used meanwhile. As with the runtime itself, Runtime::close and rebuild must not
-// overlap calls of submit, define, cancel and trim.
+// Admits jobs to a runtime. Has no thread: the submitting thread launches a job or, if it had to wait, the runtime's callback thread when
+// another job ends. All members may be called from any thread, except that close (and the destructor) must not overlap other calls on the
+// same object; jobs may still be used meanwhile. Runtime::close and rebuild must not overlap calls of submit, define, cancel and trim.
 class Orchestrator {
  public:
   // `runtime` must outlive the orchestrator, at the same address. Throws errc::closed.
   explicit Orchestrator(Runtime& runtime, const OrchestratorOptions& options = {});
-  // close(Close::when_done). In a callback of a job or of the runtime it waits for nothing: jobs that wait are cancelled, those that are
-  // admitted end by themselves.
+  // Calls close(Close::when_done). In a callback of a job or of the runtime it does not wait: waiting jobs are cancelled, admitted ones end
+  // by themselves.
   ~Orchestrator();
   Orchestrator(const Orchestrator&) = delete;
   Orchestrator& operator=(const Orchestrator&) = delete;
 
-  // A type of jobs, each of which launches `graph`. Instantiates it once, which checks it and says how much memory it takes; jobs that are
-  // admitted at the same time have an exec each, and execs are kept for later jobs. Nodes of the graph stay valid as long as the
-  // orchestrator. Buffers that are named in it must live as long as jobs of the type do. Throws errc::invalid_argument (the name is taken
-  // or empty, a priority above 7, no weight, a limit with which no job could be admitted), and as Runtime::instantiate.
+  // Defines a type of jobs that launch `graph`. Instantiates it once, to check it and to learn its memory. Jobs admitted at the same time
+  // have an exec each; execs are reused for later jobs. Nodes of the graph stay valid as long as the orchestrator. Its buffers must live as
+  // long as jobs of the type. Throws errc::invalid_argument (the name exists or is empty, a priority above 7, weight 0, a limit that admits
+  // no job), and as Runtime::instantiate.
   JobType define(std::string_view name, Graph graph, const JobOptions& options = {});
 
-  // Submits a job. Does not wait for its admission; of those of one type, who was first submitted is first admitted. Throws
-  // errc::resource_limit for a job that could never be admitted, and when JobLimits::waiting jobs of the type wait: the message and the
-  // fields name the limit and the figure; errc::invalid_argument for a type of another orchestrator; errc::closed.
+  // Submits a job. Does not wait for its admission. Jobs of one type are admitted in the order of submission. Throws errc::resource_limit
+  // for a job that could never be admitted, and when JobLimits::waiting jobs of the type wait: the message and the fields name the limit
+  // and the figure; errc::invalid_argument for a type of another orchestrator; errc::closed.
   Job submit(const JobType& type, JobArguments arguments = {});
-  // The same, but empty when JobLimits::waiting jobs of the type wait.
+  // As submit, but returns nothing when JobLimits::waiting jobs of the type wait.
   std::optional<Job> try_submit(const JobType& type, JobArguments arguments = {});
 
-  // Gives back the memory of execs that no job uses.
+  // Frees the execs that no job uses.
   void trim();
 
-  // Ends the orchestrator. Close::when_done waits for all jobs. Close::now cancels those that wait, and the launches that have not begun,
-  // and waits for the rest. Returns when all callbacks of jobs have returned: throws errc::invalid_argument in one of them, and in any
-  // other callback of the runtime. Afterwards submit, define and trim throw errc::closed. Nothing to do the second time. When the runtime
-  // was closed before, its jobs have ended with errc::closed or errc::cancelled already.
+  // Ends the orchestrator. Close::when_done waits for all jobs. Close::now cancels waiting jobs and launches that have not begun, and waits
+  // for the rest. Returns when all callbacks of jobs have returned. Throws errc::invalid_argument in a callback of a job or of the runtime.
+  // Afterwards submit, define and trim throw errc::closed. A second call does nothing. If the runtime was closed before, its jobs have
+  // ended already, with errc::closed or errc::cancelled.
   void close(Close how = Close::when_done);
 
   OrchestratorStatistics statistics() const;

@@ -24,7 +24,7 @@ inline constexpr std::array<std::string_view, 7> kPartNames = {"links", "gates",
 // A set of parts.
 class Parts {
  public:
-  static const Parts used;  // none: those that the program uses come with their first use
+  static const Parts used;  // none; each part is added at its first use
   static const Parts all;   // each Part, and tasks that operators make
 
   constexpr Parts() = default;

@@ -1,4 +1,4 @@
-// What can be computed of the elements along dimensions of a tensor.
+// Reductions of the elements along dimensions of a tensor.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,8 @@
 
 namespace dwell {
 
-// X(name, pytorch, numpy, gives, calls, text): what is computed of the elements along dimensions, a row each. Names, types of results,
-// Batch's functions, and those of Python follow from the row; how rows of elements are gone through, from plan_of
-// (src/tensor/reduction.cpp).
+// X(name, pytorch, numpy, gives, calls, text): one row per reduction. It defines the names, the types of results, Batch's functions, and
+// those of Python. plan_of (src/tensor/reduction.cpp) defines how each reduction traverses the elements.
 //   pytorch   the name in PyTorch, and of Batch's function in Python
 //   numpy     the name of the function on arrays, as the array API and NumPy have it
 //   gives     the type of results for elements of a type: `same`; `wide`, i64 of integers and bool; `real`, f32 of those; `floats`, none of
@@ -42,11 +41,11 @@ enum class Reduction : std::uint8_t {
 
 // "sum"
 std::string_view name_of(Reduction reduction);
-// The type of results that PyTorch gives for elements of a type: what `gives` says above. Throws errc::invalid_argument where it refuses
-// the type: `floats` of integers and bool; errc::unsupported for u16, u32, u64 and complex types.
+// Returns PyTorch's type of the results for elements of a type: column `gives` above. Throws errc::invalid_argument for types that it
+// refuses (`floats` of integers and bool); errc::unsupported for u16, u32, u64 and complex types.
 ElementType result_of(Reduction reduction, ElementType type);
-// A shape without the named dimensions (all, when none is named), or with size 1 in their place. Negative ones count from the last. Throws
-// errc::invalid_argument for those that do not exist, and for one that is named twice.
+// Returns a shape without the dimensions `axes` (empty: all), or with size 1 in their place. Negative ones count from the last. Throws
+// errc::invalid_argument for dimensions that do not exist or are repeated.
 Dims reduced_shape(const Dims& shape, const Dims& axes, bool keep);
 
 }  // namespace dwell

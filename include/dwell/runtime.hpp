@@ -42,14 +42,14 @@ class Batch;
 
 // A runtime's device and its image's resources. A snapshot; what it has done is in Metrics.
 struct RuntimeInfo {
-  std::uint64_t runtime = 0;     // which one of this process, from 1
+  std::uint64_t runtime = 0;     // its number in this process, from 1
   std::uint32_t generation = 0;  // from 1, one more with each Runtime::rebuild
   std::string device;            // "cpu", "cuda:0"
   std::string device_name;       // as the vendor names it
   std::string compiler;          // name and version
-  std::uint32_t workers = 0;     // of the current image; before the first definition as many as were asked for, which an image has at most
+  std::uint32_t workers = 0;     // of the current image; before the first definition the requested number, which is an upper bound
   std::uint32_t crew = 0;        // workers that fetch; 0 before the first definition
-  std::uint32_t registers = 0;   // a thread of the image; 0 on the CPU, as all that follow
+  std::uint32_t registers = 0;   // a thread of the image; this and all that follow are 0 on the CPU
   std::uint32_t stack_bytes = 0;
   std::uint32_t shared_bytes = 0;    // static
   std::uint32_t constant_bytes = 0;  // of the whole image, the table of operators included
@@ -57,7 +57,7 @@ struct RuntimeInfo {
   Tier tier = Tier::relocatable;     // of the image that runs
 };
 
-// The end of the tasks in flight when a runtime is closed: all run first, or nothing starts any more.
+// What close does with tasks in flight: runs all of them, or starts no more.
 enum class Close : std::uint8_t { when_done, now };
 
 // Owns a device's resident loop. Several may live in one process, on one device too. All members may be called from any thread, except
@@ -67,9 +67,9 @@ class Runtime {
  public:
   // Opens the device. Throws errc::device_unavailable, errc::compiler_unavailable, errc::invalid_argument, errc::out_of_memory.
   explicit Runtime(Options options = {});
-  // close(), with errors dropped. In a callback of the runtime, which close would wait for, a thread of its own does that when the callback
-  // has returned: code that runs in std::exit called there is none of it. Does nothing in a forked child, where the parent's runtimes,
-  // buffers and modules may only be destroyed.
+  // Calls close() and drops its errors. In a callback of the runtime, for which close would wait, a new thread calls it once the callback
+  // has returned; code that std::exit runs there does not count as the callback. Does nothing in a forked child, which may only destroy the
+  // parent's runtimes, buffers and modules.
   ~Runtime();
   Runtime(Runtime&&) noexcept;
   Runtime& operator=(Runtime&&) noexcept;
@@ -77,18 +77,18 @@ class Runtime {
   Runtime& operator=(const Runtime&) = delete;
 
   // Compiles `source`, which defines DWELL_OPERATOR(name), and links it into the image. Throws errc::compile_failed,
-  // errc::operator_not_found, errc::link_failed, errc::resource_limit, errc::invalid_argument (the name is taken, or no identifier; an
-  // option that the compiler does not know).
+  // errc::operator_not_found, errc::link_failed, errc::resource_limit, errc::invalid_argument (the name exists, or is no identifier; an
+  // unknown compiler option).
   Operator<> define(std::string_view name, const Source& source, const Definition& how = {});
-  // The same, with a handle whose arguments are checked at compile time: define<void(float, Span<float>)>(...). Throws
-  // errc::signature_mismatch too.
+  // As above, with a handle whose arguments are checked at compile time: define<void(float, Span<float>)>(...). Also throws
+  // errc::signature_mismatch.
   template <class Function>
   Operator<Function> define(std::string_view name, const Source& source, const Definition& how = {}) {
     return Operator<Function>(define(name, source, how));
   }
-  // The same in the background: returns at once, and what define would throw comes out of the future. Several definitions are compiled in
-  // parallel (Options::compile_threads) and share hand-overs. A request equal to one under way or done gives that one's operator. Throws
-  // errc::closed, and errc::invalid_argument for a name that is none or taken.
+  // As define, in the background: returns at once, and the future holds define's errors. Definitions are compiled in parallel
+  // (Options::compile_threads) and share hand-overs. A request equal to a pending or completed one returns its operator. Throws
+  // errc::closed, and errc::invalid_argument for a name that is invalid or exists.
   std::shared_future<Operator<>> define_async(std::string_view name, const Source& source, const Definition& how = {},
                                               Async<Operator<>> async = {});
 
@@ -96,24 +96,25 @@ class Runtime {
   Image image() const;
 
   // Compiles a program of ordinary kernels (CUDA C++ with grid and block, not operators) and loads it beside the resident loop. The text is
-  // compiled as it is; it may include dwell's device headers and CUDA's own. `expressions` are the instantiations wanted of kernel
-  // templates, as C++ spells them: {"axpy<float>", "reduce<double, 256>"}. Without options it is compiled with Options::compile.
+  // compiled unchanged; it may include dwell's device headers and CUDA's own. `expressions` are the instantiations of kernel templates in
+  // their C++ spelling: {"axpy<float>", "reduce<double, 256>"}. The default options are Options::compile.
   // Throws errc::compile_failed, errc::operator_not_found (an expression names no kernel), errc::link_failed (the program does not load),
   // errc::invalid_argument, and errc::unsupported on the CPU.
   Module compile(const Source& source, const std::optional<CompileOptions>& options = {}, const std::vector<std::string>& expressions = {});
 
-  // Memory for `count` elements. Throws errc::out_of_memory.
+  // Allocates memory for `count` elements. Throws errc::out_of_memory.
   template <class T>
   Buffer<T> allocate(std::size_t count, Memory memory = Memory::device) {
     return Buffer<T>(allocate_bytes(count, sizeof(T), memory), count);
   }
 
-  // Memory of others as a buffer: `count` elements from `pointer` on, in memory of the device (of PyTorch, of the program's cudaMalloc), in
-  // managed or pinned host memory (cudaHostAlloc, cudaHostRegister), and on the CPU in any memory of the process. Nothing is copied. Where
-  // the memory lies is looked up, so a task that names device memory does not pay for the wider fence of host memory. `keep_alive` is
-  // dropped when the buffer has been dropped and the last task and launch that name it have ended, or with the runtime: by the thread that
-  // drops the buffer, by another that uses the runtime's buffers, or by one of the runtime; it may use the runtime, but not close or
-  // rebuild it. When it is null, the caller keeps the memory until then. The caller synchronizes other users of the memory.
+  // Wraps foreign memory in a buffer, without a copy: `count` elements at `pointer`, in device memory (of PyTorch, of the program's
+  // cudaMalloc), managed or pinned host memory (cudaHostAlloc, cudaHostRegister), and on the CPU any memory of the process. Queries where
+  // the memory lies, so that tasks on device memory do not pay for the wider fence of host memory.
+  // `keep_alive` is dropped when the buffer has been dropped and the last task and launch that name it have ended, or with the runtime. The
+  // thread that drops the buffer, another that uses the runtime's buffers, or one of the runtime drops it. Its deleter may use the runtime,
+  // but must not close or rebuild it. If it is null, the caller keeps the memory until then. The caller synchronizes other users of the
+  // memory.
   // Throws errc::invalid_argument for null, a count that is too large, a pointer that is not aligned for T, and on CUDA for
   // pageable host memory, memory of another device, and memory of fewer bytes; then `keep_alive` is dropped.
   // NOLINTBEGIN(performance-unnecessary-value-param): moved from, which the check does not see in a template
@@ -128,9 +129,9 @@ class Runtime {
 
   // Submits a task: the operator's arguments (Buffer or Slice for a Span, GraphExec for an Exec), then any of groups(n), link, hard_link,
   // drain, after(tickets...), after_any_result(tickets...). Waits while the ring is full, or, for arguments beyond 372 bytes, while 8 MiB
-  // of about that size are in flight. A GraphExec is kept until the task is complete; if operators of its graph, or its arguments, have
-  // changed since it was launched last, the task waits until no task submitted before may launch it. Throws errc::signature_mismatch,
-  // errc::stale_handle, errc::device_lost, errc::task_timeout, errc::closed, and errc::stalled while it waits.
+  // of about that size are in flight. Keeps a GraphExec until the task is complete. If operators or arguments of its graph have changed
+  // since its last launch, the task waits until no earlier task may launch it. Throws errc::signature_mismatch, errc::stale_handle,
+  // errc::device_lost, errc::task_timeout, errc::closed, and errc::stalled while it waits.
   template <class Function, class... Given>
   Ticket submit(const Operator<Function>& op, const Given&... arguments) {
     detail::Rest<Given...> rest;
@@ -140,7 +141,7 @@ class Runtime {
     else
       return Ticket(shell_, enqueue(op.state(), task));
   }
-  // The same, but empty at once when the ring is full.
+  // As submit, but returns nothing at once when the ring is full.
   template <class Function, class... Given>
   std::optional<Ticket> try_submit(const Operator<Function>& op, const Given&... arguments) {
     detail::Rest<Given...> rest;
@@ -150,7 +151,7 @@ class Runtime {
     return Ticket(shell_, *position);
   }
 
-  // The same two for a task whose arguments were collected at run time.
+  // As submit and try_submit, with arguments collected at run time.
   Ticket submit(const Operator<>& op, const Arguments& arguments) {
     check_arguments(op, arguments);
     return Ticket(shell_, enqueue(op.state(), arguments.task_for(shell_)));
@@ -163,15 +164,15 @@ class Runtime {
   }
 
   // Submits `count` tasks of one operator with few reservations: `each(i, put)` is called for i = 0 .. count - 1 and calls put with
-  // the arguments of task i once. They stand in order, but other threads' tasks may come between. Returns the last one's ticket (an
-  // empty one for none). When a call of `each` throws, the tasks of the calls before it are submitted, and its own is not. The same holds
-  // when a call puts no task, or several: then submit_many throws errc::invalid_argument, which names the call.
+  // the arguments of task i once. The tasks are in order; other threads' tasks may come between. Returns the last one's ticket (an empty
+  // one for none). If a call of `each` throws, earlier tasks are submitted, and its own is not. Likewise if a call puts no task, or
+  // several: then submit_many throws errc::invalid_argument, which names the call.
   template <class Function, class Each>
   Ticket submit_many(const Operator<Function>& op, std::size_t count, Each&& each) {
     detail::Batch batch;
-    detail::Task long_task;  // of the call under way, which takes several slots or asks for order
+    detail::Task long_task;  // the current call's task, if it takes several slots or has an order
     std::uint32_t rest[detail::kMaxWords - detail::kFirstSlotWords];
-    std::vector<std::uint32_t> long_rest;  // for what the ring does not hold
+    std::vector<std::uint32_t> long_rest;  // the arguments that do not fit the ring
     detail::Waits waits;
     detail::ExecList<kMaxParameters> execs;
     std::uint64_t last = 0;
@@ -210,26 +211,26 @@ class Runtime {
     return count == 0 ? Ticket() : Ticket(shell_, last);
   }
 
-  // The same of tasks whose arguments were collected at run time: all are checked before the first is submitted.
+  // As above, with arguments collected at run time. Checks all before it submits the first.
   Ticket submit_many(const Operator<>& op, std::span<const Arguments> rows);
 
-  // Calls `tasks`. What the calling thread submits to this runtime meanwhile, with submit, try_submit and submit_many, is not run: it
-  // becomes the nodes of the graph that is returned. Order follows from memory: a node that writes through one of its spans comes behind
-  // all that read or wrote any of these bytes before, a node that reads (Span<const T>) behind the last that wrote them; and from link,
-  // drain and after. Pointers inside of structures are not seen. Tickets of captured tasks only serve `after` inside of the same capture.
-  // What else `tasks` does, reads of buffers and launches among it, is done at once. Throws what `tasks` throws, and then there is no
-  // graph; errc::unsupported inside for hard_link, after_any_result and launches of graphs; errc::invalid_argument for a capture inside
-  // of another.
+  // Captures tasks into a graph: calls `tasks`, and turns each task that the calling thread submits meanwhile to this runtime (submit,
+  // try_submit, submit_many) into a node instead of running it. Edges follow from memory, and from link, drain and after: a node that
+  // writes through one of its spans runs after all earlier readers and writers of these bytes, a node that reads (Span<const T>) after the
+  // last writer. Pointers inside structs are not tracked. Tickets of captured tasks are valid only for `after` in the same capture.
+  // Everything else in `tasks`, such as reads of buffers and launches, happens at once.
+  // Rethrows exceptions of `tasks` and returns no graph. Throws errc::unsupported inside for hard_link, after_any_result and launches of
+  // graphs; errc::invalid_argument for nested captures.
   Graph capture(const std::function<void()>& tasks);
 
-  // Prepares a graph for being launched: validates it, lays it out in memory of the device. The graph may change or go afterwards. Throws
-  // errc::invalid_argument (a cycle, which is listed; a buffer that was dropped; operators of another runtime), errc::stale_handle,
+  // Prepares a graph for launches: validates it and copies it to device memory. The graph may be changed or destroyed afterwards. Throws
+  // errc::invalid_argument (a cycle, which the message lists; a buffer that was dropped; operators of another runtime), errc::stale_handle,
   // errc::out_of_memory, errc::closed.
   GraphExec instantiate(const Graph& graph);
-  // Runs all nodes of a graph once, in their order: as one task among the others, which link, hard_link, drain and after order too. The
-  // ticket is complete when all nodes are; independent nodes still run when one has failed, and errc::task_failed names the first that has.
-  // Each launch runs with the versions of operators that are current when this is called. Launches of one GraphExec follow each other,
-  // those of different ones overlap. Throws as submit.
+  // Runs all nodes of a graph once, in order, as one task, which link, hard_link, drain and after order too. The ticket is complete when
+  // all nodes are. Independent nodes still run after a failure; errc::task_failed names the first failed node. Uses the versions of
+  // operators that are current at this call. Launches of one GraphExec run one after the other, those of different ones overlap. Throws as
+  // submit.
   template <class... Modifiers>
   Ticket launch(const GraphExec& exec, const Modifiers&... modifiers) {
     static_assert((true && ... && (detail::kIsOrder<Modifiers> || detail::kIsPriority<Modifiers>)),
@@ -240,51 +241,53 @@ class Runtime {
     return Ticket(shell_, launch_graph(exec, packing.flags, waits));
   }
 
-  // Cancels a task, or the launch of a graph, that has not begun: its operator is not called (no node is), its ticket ends with
-  // errc::cancelled, and tasks behind it by `link` and `after` are cancelled as behind a failure. It ends when its turn comes: when those
-  // that it waits for have ended. A task that runs, or is just about to, is left alone, and its groups run that have not begun: the ticket
-  // tells what became of it. Waits for nothing, also while the ring is full or the runtime is parked. Returns false when the task is known
-  // to be complete, for an empty ticket, and for the launch of a kernel, which cannot be called back; else true, the second time too.
-  // Throws errc::invalid_argument for a ticket of another runtime or of a captured task, errc::stale_handle for one of an earlier
-  // generation, errc::closed, errc::device_lost, errc::task_timeout, and std::bad_alloc.
+  // Cancels a task, or the launch of a graph, that has not begun: neither its operator nor any node is called, its ticket ends with
+  // errc::cancelled, and its successors by `link` and `after` are cancelled as after a failure. It ends when its predecessors have ended. A
+  // task that has begun, or is about to, runs to its end, with all its groups; the ticket has its result. Never waits, not even while the
+  // ring is full or the runtime is parked.
+  // Returns false when the task is known to be complete, for an empty ticket, and for the launch of a kernel, which cannot be cancelled;
+  // else true, also the second time. Throws errc::invalid_argument for a ticket of another runtime or of a captured task,
+  // errc::stale_handle for one of an earlier generation, errc::closed, errc::device_lost, errc::task_timeout, and std::bad_alloc.
   bool cancel(const Ticket& ticket);
 
   // Waits until every task submitted so far is complete. Throws errc::device_lost, errc::task_timeout and errc::stalled, but not for failed
   // tasks.
   void wait_all();
 
-  // An eventfd for epoll, poll and io_uring: Ticket::notify adds 1 to it when its task is complete, as io_uring does with a registered
-  // eventfd. Readable while the count is not 0; reading 8 bytes returns the count and sets it to 0. One read may stand for several tasks,
-  // so look at all tickets that are waited for (Ticket::done); read first and look then, and none is missed. The number of tickets is not
-  // bounded. The descriptor is non-blocking, the same for each call of a generation, and closed with the runtime or with rebuild, behind
-  // the last count; dup it to use it longer. Throws errc::out_of_memory when no descriptor can be had, errc::closed.
+  // Returns an eventfd for epoll, poll and io_uring: Ticket::notify adds 1 to it when its task is complete, as io_uring does with a
+  // registered eventfd. Readable while the count is not 0; reading 8 bytes returns the count and resets it to 0. One read may stand for
+  // several tasks: read first, then check all pending tickets (Ticket::done), and none is missed. The number of tickets is not bounded. The
+  // descriptor is non-blocking and the same for each call of a generation. The runtime or rebuild closes it, after the last count; dup it
+  // to use it longer. Throws errc::out_of_memory when no descriptor is available, errc::closed.
   int completion_fd();
 
-  // Runs the tasks submitted before in a burst, with Options::bursts: the loop comes to the device for them and leaves. On CUDA they begin
-  // when what `stream` holds has ended, and what is put there later begins when they have; bursts run one after the other, also on several
-  // streams. `stream`: the user's own CUstream or cudaStream_t of the device's primary context, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD;
-  // null: they begin at once. Not while the stream is captured. Returns when the burst is on its way; waits while three others are, or the
-  // runtime is parked. Does nothing when nothing was submitted since the last burst. Throws errc::unsupported without Options::bursts.
+  // Runs the tasks submitted before in a burst, with Options::bursts: the loop is launched for them and leaves the device afterwards. On
+  // CUDA the burst is ordered in `stream`: it begins after earlier work, and later work begins after it. Bursts run one after the other,
+  // also on several streams. `stream` is the user's own CUstream or cudaStream_t of the device's primary context, CU_STREAM_LEGACY or
+  // CU_STREAM_PER_THREAD; null: the burst begins at once. Must not be called while the stream is captured. Returns when the burst is
+  // enqueued; waits while three others are, or the runtime is parked. Does nothing if no task was submitted since the last burst. Throws
+  // errc::unsupported without Options::bursts.
   void burst(void* stream = nullptr);
 
-  // Takes the loop off the device until resume(): waits for tasks that run, not for those that wait. Tasks may be submitted meanwhile
-  // and run after resume. Calls nest: each park needs one resume.
+  // Takes the loop off the device until resume(): waits for running tasks, not for waiting ones. Tasks may be submitted meanwhile and run
+  // after resume. Calls nest: each park needs one resume.
   void park();
   void resume();
 
-  // Ends the runtime. Close::when_done waits for all tasks first. Close::now waits for operators that run, and starts nothing further:
-  // tasks and launches that have not begun end with errc::cancelled, those that have with errc::interrupted (a graph between two nodes, a
-  // task whose descendants have not ended, a gang that has yielded). Both wait for launches of ordinary kernels and for callbacks, and
-  // definitions in the background that are not done end with errc::cancelled. Afterwards its members throw errc::closed, its buffers and
-  // operators errc::stale_handle. Throws errc::device_lost, errc::task_timeout when a task or kernel hangs, and errc::stalled when tasks
-  // never end (Options::stall_timeout), which end as with Close::now; the runtime is closed then too. Throws errc::invalid_argument, with
-  // nothing changed, in a callback of the runtime. Nothing to do the second time.
+  // Ends the runtime. Close::when_done waits for all tasks first. Close::now waits for running operators, and starts nothing more: tasks
+  // and launches that have not begun end with errc::cancelled, others with errc::interrupted (a graph between two nodes, a task with live
+  // descendants, a gang that has yielded). Both wait for launches of ordinary kernels and for callbacks, and end pending background
+  // definitions with errc::cancelled. Afterwards its members throw errc::closed, its buffers and operators errc::stale_handle. A second
+  // call does nothing.
+  // Throws errc::device_lost; errc::task_timeout when a task or kernel hangs; errc::stalled when tasks never end (Options::stall_timeout),
+  // which then end as with Close::now. The runtime is closed in these cases too. Throws errc::invalid_argument in a callback of the
+  // runtime, and changes nothing.
   void close(Close how = Close::when_done);
 
-  // Opens the device anew, with the same Options, after errc::device_lost or errc::task_timeout: the next generation of this runtime, with
-  // no operators yet. Buffers, operators, and tickets of tasks that were lost are stale from now on (errc::stale_handle); other tickets
-  // still say how their tasks ended, and positions go on. Waits for calls that other threads have begun on those handles.
-  // When it throws, the runtime stays as failed as it was, and rebuild may be called again:
+  // Reopens the device with the same Options after errc::device_lost or errc::task_timeout, as the next generation of this runtime, without
+  // operators. Buffers, operators, and tickets of lost tasks become stale (errc::stale_handle). Other tickets keep their results, and
+  // positions continue. Waits for other threads' calls on those handles.
+  // If it throws, the runtime stays failed, and rebuild may be called again:
   // - errc::invalid_argument, the device works, or the caller is a callback of the runtime;
   // - errc::device_lost, the message says what keeps the device from being opened again. On CUDA that is a task that hangs (until it ends
   //   after all), another user in this process (another Runtime, PyTorch) of the context that a fault has taken down, or CUDA itself:
@@ -292,48 +295,48 @@ class Runtime {
   // - errc::closed, and as the constructor.
   void rebuild();
 
-  // What the runtime has done so far, by operator and by worker. Stops nothing: takes a copy of the device's counts, which costs the
-  // workers nothing and the caller some tens of us. Tasks that are complete are counted; of those that run, some are. Throws errc::closed,
-  // errc::device_lost, errc::task_timeout, and std::bad_alloc.
+  // Returns counts by operator and by worker. Copies the device's counts without stopping the loop; costs the workers nothing and the
+  // caller some tens of us. Counts all complete tasks, and some of those that run. Throws errc::closed, errc::device_lost,
+  // errc::task_timeout, and std::bad_alloc.
   Metrics metrics() const;
-  // Changes what the device notes (Options::metrics) while it works. Returns when all leases do so, or after a second if a task runs
-  // longer. Throws as metrics, and errc::out_of_memory.
+  // Changes Options::metrics while the loop runs. Returns when all leases have the new setting, or after a second if a task runs longer.
+  // Throws as metrics, and errc::out_of_memory.
   void set_metrics(Metering metering);
 
-  // Takes a timeline for so long: events of workers and of the host's threads, on one clock. The first returns it, of at most the last ten
-  // million events; the second hands it to the writer piece by piece, on a thread of its own, and finishes it. Events that workers
-  // overwrite before they are read are dropped and counted. A writer that throws ends the trace, and stop_trace throws the same; so does
-  // the lack of memory, with std::bad_alloc or errc::out_of_memory. Throws errc::invalid_argument when a trace is being taken already, or
-  // the time is negative, and as metrics; on CUDA the first one compiles a kernel that reads the clock, with its errors.
+  // Records a timeline for `duration`: events of workers and of the host's threads, on one clock. The first returns it, with at most the
+  // last ten million events. The second passes it to the writer in pieces, on a thread of its own, and finishes it. Events that workers
+  // overwrite before they are read are dropped and counted. A writer that throws ends the trace, and stop_trace rethrows; so does lack of
+  // memory, with std::bad_alloc or errc::out_of_memory. Throws errc::invalid_argument for a second trace at a time, or a negative duration,
+  // and as metrics. On CUDA the first trace compiles a kernel that reads the clock, with its errors.
   Trace trace(std::chrono::nanoseconds duration);
   void trace(std::chrono::nanoseconds duration, const std::shared_ptr<TraceWriter>& writer);
-  // The same between two calls. close stops it too.
+  // Records a timeline between two calls. close stops it too.
   void start_trace(std::shared_ptr<TraceWriter> writer);
   void stop_trace();
-  // Puts a mark of the calling thread into the trace that is being taken, if one is.
+  // Adds a mark of the calling thread to the current trace, if any.
   void mark(std::string_view text);
 
-  // The lines that operators have logged (dwell/device/log.hpp), the oldest of those that are kept (Logging::kept) first, and those that
-  // come later: next and the loop's steps wait so long for each. All lines are among them that were there when this was called; a line may
-  // come microseconds behind the end of its task. Throws errc::closed, errc::device_lost, errc::task_timeout.
+  // Returns a reader of the operators' log lines (dwell/device/log.hpp): the kept ones (Logging::kept), oldest first, then later ones.
+  // `wait` is how long the steps of a range-based for loop wait for each line. Includes all lines that existed at this call; a line may
+  // arrive microseconds after the end of its task. Throws errc::closed, errc::device_lost, errc::task_timeout.
   Logs logs(std::chrono::nanoseconds wait = {});
-  // Changes the threshold (Logging::from) while the runtime works. Returns as set_metrics, and throws as logs.
+  // Changes the threshold (Logging::from) while the loop runs. Returns as set_metrics, and throws as logs.
   void set_log_level(level from);
 
-  // What goes by `name` at this moment, read while the loop runs and nothing waits: a variable that an operator's source shows with
+  // Reads the current value of `name` while the loop runs, without stopping it. `name` is a variable that an operator's source exports with
   // DWELL_INSPECT ("residual", "progress.step", all members of "progress"; "solve.residual" where several operators have one), an operator
   // ("solve": its counts), or a structure of the runtime: "ring", "queue", "held", "workers", "leases", "image", "graphs", "memory". On
-  // CUDA each look at a variable is one to some copies of the driver. Variables are those of the current version, in the image that runs
-  // from now on. Throws errc::invalid_argument for an unknown name, naming those that there are, and for an ambiguous one; and as metrics.
+  // CUDA each read of a variable is one to some copies of the driver. Variables are those of the current version, in the image that runs
+  // from now on. Throws errc::invalid_argument for an unknown name, listing the names, and for an ambiguous one; and as metrics.
   Inspection inspect(std::string_view name);
-  // Calls `callback` with what inspect gives, now and each `every` from then on, on a thread of its own, until the Watch is stopped or
-  // gone, the runtime is closed, inspect throws, or the callback does, which Options::warn hears. The callback may use the runtime, but not
-  // close it. Throws what inspect throws, errc::invalid_argument for a time below 1 us and an empty callback, errc::out_of_memory.
+  // Calls `callback` with the result of inspect, now and at each interval `every`, on a thread of its own. Ends when the Watch is stopped
+  // or destroyed, the runtime is closed, or inspect or the callback throws, which Options::warn reports. The callback may use the runtime,
+  // but must not close it. Throws as inspect, errc::invalid_argument for an interval below 1 us and an empty callback, errc::out_of_memory.
   [[nodiscard]] Watch watch(std::string name, std::chrono::nanoseconds every, std::function<void(const Inspection&)> callback);
-  // Writes a variable of an operator, while operators may read and write it: aligned words of 4 and 8 bytes arrive whole. On CUDA the next
-  // image starts with the variable as the source initialises it. Throws errc::unsupported without Options::inspect_writes, for a variable
-  // that a Seqlock guards and, on a CPU, for one that is const, errc::signature_mismatch unless the variable has just this type and count,
-  // errc::invalid_argument as inspect, and as metrics.
+  // Writes a variable of an operator, while operators may read and write it. Aligned words of 4 and 8 bytes are written atomically. On CUDA
+  // the next image initialises the variable anew, as in the source. Throws errc::unsupported without Options::inspect_writes, for a
+  // variable that a Seqlock guards and, on a CPU, for a const one; errc::signature_mismatch unless the variable has exactly this type and
+  // count; errc::invalid_argument as inspect; and as metrics.
   template <class T>
   void assign(std::string_view name, const T& value) {
     assign(name, device::Describe<T>::value, 1, std::as_bytes(std::span(&value, 1)));
@@ -348,18 +351,18 @@ class Runtime {
   // Returns the options this runtime was opened with.
   Options options() const;
 
-  // What is not complete, and who waits for whom: each task, what it runs on or waits for, and circles of tasks that wait for each other.
-  // Waits for nothing and does not touch the device, so it may be called at any time, from callbacks too, and while other threads wait. It
-  // looks at every task in flight, some 100 ns each. to_string makes a text of it. Throws errc::closed, and std::bad_alloc.
+  // Reports all incomplete tasks: the workers each one runs on, or what it waits for, and cycles of tasks that wait for each other. Never
+  // waits and does not touch the device, so it may be called at any time, from callbacks too, and while other threads wait. Visits every
+  // task in flight, some 100 ns each. to_string formats the result. Throws errc::closed, and std::bad_alloc.
   Diagnosis diagnose() const;
 
   // Waits up to `timeout` for a free worker at `priority`. Workers of less urgent tasks yield behind the operator that runs
-  // (Group::should_yield lets a long one yield earlier). Reports how long it took and who did not yield. Runs nothing itself, and asks for
-  // one worker: more would stand idle until the last one comes. A task of the priority that is submitted next finds that worker. Behind a
-  // drain that is not complete, and in a parked runtime, nobody is asked, which the result says. A request that was too late stays and is
-  // used by the next call. May be called by callbacks, since it never waits longer than `timeout`. Throws errc::unsupported without
-  // Options::priorities and in a capture, errc::invalid_argument for a priority above 7 or a negative time, errc::closed,
-  // errc::device_lost, errc::task_timeout, errc::stalled.
+  // (Group::should_yield lets a long one yield earlier). Reports how long it took and who did not yield. Runs nothing itself, and requests
+  // one worker only: more would idle until the last one is free. The next task submitted with that priority gets the worker. After an
+  // incomplete drain, and in a parked runtime, it requests none, and the result says so. A request that was not met in time stays for the
+  // next call. Callbacks may call it, since it never waits longer than `timeout`. Throws errc::unsupported without Options::priorities and
+  // in a capture, errc::invalid_argument for a priority above 7 or a negative time, errc::closed, errc::device_lost, errc::task_timeout,
+  // errc::stalled.
   Preemption preempt(unsigned priority, std::chrono::nanoseconds timeout);
 
  private:
@@ -386,11 +389,11 @@ class Runtime {
     }
   }
 
-  // A task that was packed by somebody else, without checks of its arguments.
+  // Submits a task packed by the caller, without checks of its arguments.
   Ticket submit_packed(const Operator<>& op, const detail::Task& task) { return Ticket(shell_, enqueue(op.state(), task)); }
-  // Whether what the calling thread submits becomes nodes of a graph.
+  // Whether the calling thread captures.
   bool captures() const noexcept;
-  // What a flush of a batch has come to, for Metrics.
+  // Adds the counts of a batch's flush to Metrics.
   void count_batch(std::uint64_t operations, std::uint64_t tasks) const noexcept;
   std::uint64_t launch_graph(const GraphExec& exec, std::uint32_t flags, const detail::Waits& waits);
   void check_arguments(const detail::OperatorBase& op, const Parameter* given, std::uint32_t count) const;
@@ -400,7 +403,7 @@ class Runtime {
   std::shared_ptr<detail::BufferState> allocate_bytes(std::size_t count, std::size_t element, Memory memory);
   std::shared_ptr<detail::BufferState> wrap_bytes(void* pointer, std::size_t count, std::size_t element, std::size_t alignment,
                                                   std::shared_ptr<void> keep_alive);
-  // These wait while the ring is full, and return the position of the last task. Quads are passed in vector registers.
+  // Wait while the ring is full, and return the position of the last task. Quads are passed in vector registers.
   [[gnu::always_inline]] std::uint64_t enqueue(detail::OperatorState* op, const detail::Task& task) {
     return task.plain() ? enqueue_plain(op, task.first) : enqueue_any(op, task);
   }
@@ -408,11 +411,11 @@ class Runtime {
     return enqueue_plain(op, slot.head, slot.quad[0], slot.quad[1], slot.quad[2]);
   }
   std::uint64_t enqueue_plain(detail::OperatorState* op, std::uint64_t head, detail::Quad first, detail::Quad second, detail::Quad third);
-  // Empties the batch.
+  // Enqueues and empties the batch.
   std::uint64_t enqueue_plain(detail::OperatorState* op, detail::Batch& batch);
   std::uint64_t enqueue_any(detail::OperatorState* op, const detail::Task& task);
   std::optional<std::uint64_t> try_enqueue(detail::OperatorState* op, const detail::Task& task);
-  // A task that may launch graphs. Waits for room, or returns nothing.
+  // Enqueues a task that may launch graphs. Waits for room, or returns nothing.
   std::optional<std::uint64_t> enqueue_launching(runtime::Core& core, detail::OperatorState& op, const detail::Task& task, bool waits);
 
   detail::Shell* shell_ = nullptr;  // the newest generation

@@ -1,4 +1,4 @@
-// The host's view of what an operator takes.
+// Signatures of operators and kernels on the host.
 #pragma once
 
 #include <cstdint>

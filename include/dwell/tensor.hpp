@@ -18,7 +18,7 @@ namespace tensor {
 struct ViewMemory;
 }
 
-// Sizes of dimensions, outermost first, or strides between neighbours along them, in elements. Up to 8. A small value.
+// Sizes of up to 8 dimensions, outermost first, or their strides, in elements. A small value.
 class Dims {
  public:
   static constexpr std::size_t kMost = 8;
@@ -36,7 +36,7 @@ class Dims {
   std::int64_t& operator[](std::size_t dim) noexcept { return at_[dim]; }
   const std::int64_t* begin() const noexcept { return at_.data(); }
   const std::int64_t* end() const noexcept { return at_.data() + size_; }
-  // Of the same dimensions. Throws errc::invalid_argument for a ninth.
+  // Appends a dimension. Throws errc::invalid_argument for a ninth.
   void push_back(std::int64_t value) {
     if (size_ == kMost) refuse(kMost + 1);
     at_[size_++] = value;
@@ -65,14 +65,14 @@ class Dims {
 std::string to_string(const Dims& dims);
 
 // A tensor as data: the address of its first element on the device, the type of the elements, shape and strides in elements (0 and negative
-// ones too). Without dimensions it has one element; with a dimension of size 0, none. A small value that owns nothing: it refers to the
-// memory, and where it was made of a Buffer to that, which must live until the tasks are submitted, as with a Slice.
+// ones too). Without dimensions it has one element; with a dimension of size 0, none. A small value without ownership. A view of a Buffer
+// refers to the Buffer, which must live until the tasks are submitted.
 class TensorView {
  public:
-  // Of nothing: no elements.
+  // No elements.
   TensorView() = default;
-  // All elements of a buffer, or of a part of it, in the order of rows. Throws errc::invalid_argument when the shape has another number of
-  // elements.
+  // Views all elements of a buffer, or of a part of it, in row-major order. Throws errc::invalid_argument when the shape has another number
+  // of elements.
   template <class T>
   TensorView(const Slice<T>& slice, const Dims& shape) : TensorView(detail::SliceParts(slice), type_of<T>(), shape) {}
   template <class T>
@@ -84,17 +84,17 @@ class TensorView {
   template <class T>
   TensorView(const Buffer<T>& buffer) : TensorView(buffer.slice()) {}
   // NOLINTEND(google-explicit-constructor)
-  // Of elements whose type is known only when the program runs. With strides, those that lie from element `first` of `memory` on. Throws
-  // errc::invalid_argument when they are not all of its elements, and with strides when some are none of them. The address of the memory is
-  // aligned for the type and has 48 bits at most, or it throws too.
+  // Views elements of a run-time type. With strides, the view begins at element `first` of `memory`. Throws errc::invalid_argument unless
+  // the view has all elements of `memory` (with strides: only elements of it), and unless the address is aligned for the type and has at
+  // most 48 bits.
   TensorView(const BufferView& memory, const Dims& shape);
   TensorView(const BufferView& memory, const Dims& shape, const Dims& strides, std::size_t first);
-  // Memory that is in no buffer of dwell's, which the caller keeps alive until the tasks have run. `memory` says where it lies: results in
-  // host memory take the wider fence. Throws errc::invalid_argument when the address is not aligned for the type, elements lie below
-  // address 0 or beyond 2^48, sizes other than 0 make 2^63 elements or more, or shape and strides have different dimensions.
+  // Views memory outside of dwell's buffers, which the caller keeps alive until the tasks have run. `memory` says where it lies: results in
+  // host memory need the wider fence. Throws errc::invalid_argument when the address is not aligned for the type, elements lie below
+  // address 0 or beyond 2^48, the product of the sizes other than 0 is 2^63 or more, or shape and strides have different dimensions.
   TensorView(std::uint64_t address, ElementType type, const Dims& shape, const Dims& strides, Memory memory = Memory::device);
   TensorView(std::uint64_t address, ElementType type, const Dims& shape, Memory memory = Memory::device);
-  // So many elements behind each other, in one dimension, for a lower price. Throws as the others.
+  // A faster constructor for contiguous elements in one dimension. Throws as the others.
   struct Elements {
     std::int64_t count;
   };
@@ -102,7 +102,7 @@ class TensorView {
     const std::uint64_t width = bytes_of(type);
     shape_[0] = elements_;
     extent_ = {address, address + static_cast<std::uint64_t>(elements_) * width};
-    // With more bits in their number, the end may have wrapped around.
+    // With a larger count, the end may have wrapped around.
     const bool is_many = static_cast<std::uint64_t>(elements_) >> 48U != 0;
     if (elements_ <= 0 || is_many || (address | (extent_.end - 1)) >> 48U != 0 || (address & (width - 1)) != 0) check();
   }
@@ -113,10 +113,10 @@ class TensorView {
   const Dims& strides() const noexcept { return strides_; }
   std::size_t dims() const noexcept { return shape_.size(); }
   std::int64_t elements() const noexcept { return elements_; }
-  // Whether its elements lie behind each other in the order of rows.
+  // Whether its elements are contiguous in row-major order.
   bool contiguous() const noexcept { return contiguous_; }
 
-  // The bytes that its elements lie in, [first, end): all addresses between the lowest and the highest.
+  // The address range of its elements, [first, end), gaps included.
   struct Extent {
     std::uint64_t first = 0;
     std::uint64_t end = 0;
@@ -130,14 +130,15 @@ class TensorView {
   TensorView transpose(std::size_t first, std::size_t second) const;
   // `count` elements along a dimension, from `first` on, every `step`-th; backwards for a negative step.
   TensorView slice(std::size_t dim, std::int64_t first, std::int64_t count, std::int64_t step = 1) const;
-  // Without a dimension, at one index of it.
+  // Removes a dimension by an index of it.
   TensorView select(std::size_t dim, std::int64_t index) const;
   // Repeated along dimensions of size 1, and along new ones in front. -1 keeps a size.
   TensorView expand(const Dims& shape) const;
-  // The same elements in the order of rows, with other dimensions. Throws errc::invalid_argument too when no strides say that: copy it.
+  // The same elements in row-major order with another shape. Also throws errc::invalid_argument if no strides can express it: copy the
+  // tensor then.
   TensorView reshape(const Dims& shape) const;
 
-  // Strides of a shape whose elements lie behind each other.
+  // Returns the strides of a contiguous shape.
   static Dims row_major(const Dims& shape);
 
  private:
@@ -150,17 +151,17 @@ class TensorView {
     return element_type_of<std::remove_const_t<T>>().value();
   }
 
-  // That it may be a view, and what follows from that. Throws.
+  // Validates the view and computes the derived members. Throws.
   void check();
   [[noreturn, gnu::cold]] void refuse_view() const;
-  // What follows from address, type, shape and strides. Throws when the shape has too many elements, or some lie where there are no
-  // addresses.
+  // Computes the members derived from address, type, shape and strides. Throws when the shape has too many elements, or some lie outside
+  // the address range.
   void measure();
 
   std::uint64_t address_ = 0;
-  const detail::BufferUse* use_ = nullptr;  // null: in no buffer
+  const detail::BufferUse* use_ = nullptr;  // null: outside of buffers
   ElementType type_ = ElementType::f32;
-  Memory memory_ = Memory::device;  // of one in no buffer
+  Memory memory_ = Memory::device;  // of a view outside of buffers
   Dims shape_{0};
   Dims strides_{1};
   std::int64_t elements_ = 0;

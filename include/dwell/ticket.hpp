@@ -1,4 +1,4 @@
-// The receipt for a submitted task, or for the launch of a kernel.
+// Handles of submitted tasks and launches of kernels.
 #pragma once
 
 #include <chrono>
@@ -13,27 +13,25 @@ class KernelBase;
 class PreparedThen;
 struct Waits;
 
-// Set in the number that a ticket has of a launch; the rest is its place among launches.
+// Marks the position of a launch; the other bits are its place among launches.
 inline constexpr std::uint64_t kLaunch = 1ULL << 63U;
-// Both bits are set in the number that a ticket has of a task that was captured into a graph; the rest is its node. There are fewer
-// launches than that.
+// Both bits mark the position of a captured task; the other bits are its node. Launch numbers never get that large.
 inline constexpr std::uint64_t kCaptured = 3ULL << 62U;
 }  // namespace detail
 
-// Names one submitted task, or one launch of a kernel, of which all that is said of tasks holds: it is complete when its stream has come
-// past it, and can fail only with its device (errc::device_lost, which names the kernel). A small value that may be copied, kept and
-// dropped freely, also after its runtime is closed or rebuilt: it goes on telling what became of its task. All members may be called from
-// any thread.
+// Names one submitted task, or one launch of a kernel. A launch behaves as a task: it is complete when its stream has passed it, and fails
+// only with its device (errc::device_lost, which names the kernel). A small value that may be copied, kept and dropped freely. It keeps the
+// result of its task, also after its runtime is closed or rebuilt. All members may be called from any thread.
 class Ticket {
  public:
   // A ticket of no task: done, with status 0.
   Ticket() = default;
 
   // Returns once the task is complete and its effects are visible to this thread and to copies it makes. Throws dwell::Error:
-  // errc::task_failed (with the operator's name and the code it gave to Group::fail), errc::cancelled (a task that it was to start
-  // after failed, and is named, Runtime::cancel was called, or the runtime was closed), errc::interrupted (the runtime was closed in the
-  // middle of it), errc::task_timeout, errc::device_lost, errc::stale_handle (the task was lost with its device, and the runtime has been
-  // rebuilt since), errc::stalled (nothing moves, see Options::stall_timeout: the task is not complete, and may be waited for again).
+  // errc::task_failed (with the operator's name and the code of Group::fail), errc::cancelled (a predecessor, which is named, failed;
+  // Runtime::cancel was called; or the runtime was closed), errc::interrupted (the runtime was closed in the middle of it),
+  // errc::task_timeout, errc::device_lost, errc::stale_handle (the task was lost with its device, and the runtime has been rebuilt since),
+  // errc::stalled (no progress, see Options::stall_timeout; the task is not complete, and may be waited for again).
   void wait() const;
 
   // As wait, but gives up after `timeout`: returns whether the task is complete. The task goes on.
@@ -42,26 +40,26 @@ class Ticket {
   // Whether the task is complete, successful or not. Does not block.
   bool done() const;
 
-  // As Runtime::cancel, of the runtime that the ticket is of. Returns false too when that is closed, or was rebuilt since.
+  // As Runtime::cancel of the ticket's runtime. Also returns false when that was closed or rebuilt.
   bool cancel() const;
 
-  // 0 for success, positive for the operator's own code, negative for one of dwell::status. Waits for completion, does not throw for
-  // failed tasks, but errc::stalled.
+  // 0 for success, positive for the operator's own code, negative for one of dwell::status. Waits for completion. Does not throw for failed
+  // tasks, but throws errc::stalled.
   int status() const;
 
-  // Calls `f` once, with this ticket, when the task is complete, successful or not: on a thread of the runtime, which calls one after the
-  // other. `f` may use the runtime and wait for tasks, but not for other callbacks, nor close or rebuild (errc::invalid_argument); the last
-  // owner of the runtime may go there. Options::warn hears of its exceptions. It is called too when the runtime has stalled
-  // (Options::stall_timeout): then the task is not complete, and `wait` throws errc::stalled. Runtime::close and rebuild call all that are
-  // left, with tasks that are complete, cancelled or lost by then, and return when they have returned. Of a ticket whose runtime is closed
-  // or rebuilt already, and of one of no task, `f` is called before `then` returns, on the calling thread, which gets its exceptions. Costs
-  // nothing while unused; the runtime's thread starts with the first call, looks at the tasks that are asked for from time to time (every 5
-  // us to 1 ms, about an eighth of the time that it has waited), and sleeps otherwise. Throws errc::out_of_memory when there is no thread
-  // to be had, and std::bad_alloc; then `f` is not called.
+  // Calls `f` once, with this ticket, when the task is complete, successful or not, on a thread of the runtime, which runs callbacks one
+  // after the other. `f` may use the runtime and wait for tasks, but must not wait for other callbacks, nor close or rebuild
+  // (errc::invalid_argument). It may destroy the runtime's last owner. Options::warn reports its exceptions. `f` is also called after a
+  // stall (Options::stall_timeout): then the task is not complete, and `wait` throws errc::stalled. Runtime::close and rebuild call all
+  // pending callbacks, whose tasks are complete, cancelled or lost by then, and wait for them. For an empty ticket, and one whose runtime
+  // is closed or rebuilt already, `then` calls `f` itself and passes on its exceptions.
+  // Costs nothing while unused. The first call starts the runtime's thread, which polls the pending tasks every 5 us to 1 ms (about an
+  // eighth of the time it has waited) and sleeps otherwise. Throws errc::out_of_memory when no thread can be started, and std::bad_alloc;
+  // then `f` is not called.
   void then(std::function<void(const Ticket&)> f) const;
 
-  // Adds 1 to the eventfd Runtime::completion_fd when the task is complete, successful or not, cancelled or lost. Nothing is added for a
-  // ticket of no task or of a runtime that is closed or rebuilt. Costs, and throws, as `then`.
+  // Adds 1 to the eventfd Runtime::completion_fd when the task is complete, successful or not, cancelled or lost. Does nothing for an empty
+  // ticket or one of a closed or rebuilt runtime. Same cost and errors as `then`.
   void notify() const;
 
   // co_await ticket: resumes the coroutine as `then` would call it, and throws as `wait` does. A task that is complete does not suspend it.
@@ -75,7 +73,7 @@ class Ticket {
   // The task's place in the order of submission, a launch's among the launches.
   std::uint64_t position() const noexcept { return position_ & ~detail::kLaunch; }
 
-  // Whether it is of a captured task (Runtime::capture): it serves `after` inside of the same capture alone.
+  // Whether it names a captured task (Runtime::capture); then it is valid only for `after` in the same capture.
   bool captured() const noexcept { return (position_ & detail::kCaptured) == detail::kCaptured; }
 
  private:

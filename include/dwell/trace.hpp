@@ -1,4 +1,4 @@
-// What happened when: events of workers and of the host on one clock, and how they are written for the tools that show them.
+// Timelines: events of workers and of the host on one clock, and writers for the tools that show them.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +18,11 @@ struct TraceEvent {
     spawned,  // a task that an operator has made
     group,    // one group of a wide task or a gang
     lease,    // a worker's stay on the device; `id`: the lease's number
-    fetch,    // an instant: tasks taken out of the ring; `id`: the position of the first slot, `count`: how many slots
-    take,     // an instant: a node or a spawned task taken from the ready queue, where any worker may have put it; `id`: the task's
-    begin,    // a launch of a graph begins, in 1 ns; `id`: its position, `name`: "begin step" of a graph that has one
-    // In 1 ns: a launch, a task of several groups or one that has made others is complete, all of it; `id`: its position, `count`: how many
-    // groups, 0 of the others; `name`: of a launch "complete step", if its graph has one.
+    fetch,    // an instant: tasks dequeued from the ring; `id`: the position of the first slot, `count`: how many slots
+    take,   // an instant: a node or a spawned task dequeued from the ready queue, to which any worker may have pushed it; `id`: the task's
+    begin,  // a launch of a graph begins, in 1 ns; `id`: its position, `name`: "begin step" of a graph that has one
+    // In 1 ns: a launch, a task of several groups, or a task with descendants is entirely complete; `id`: its position, `count`: its
+    // groups, else 0; `name`: "complete step" for a launch of a graph with a name.
     complete,
     barrier,  // a group waits for others of its gang; `id`: the position of the gang's task, `name`: which barrier
     // Of the host.
@@ -41,32 +41,32 @@ struct TraceEvent {
 
   std::int64_t begin_ns = 0;     // std::chrono::steady_clock
   std::int64_t took_ns = 0;      // 0: an instant
-  std::uint64_t id = 0;          // of a task of the ring: its position; of a node: which one, by its place; else see Kind
-  std::uint64_t number = 0;      // of a node or a begin: that of this call, and of its first arrow
+  std::uint64_t id = 0;          // a ring task's position; a node's index; else see Kind
+  std::uint64_t number = 0;      // for a node or a begin: the number of this call, and of its first arrow
   std::uint32_t worker = kHost;  // of the device
   std::uint32_t thread = 0;      // of the host: gettid()
   std::uint32_t name = kNoName;  // index in Trace::names
   std::uint32_t count = 1;
-  std::uint32_t arrows = 0;  // of these: so many may begin here, numbered from `number` on
+  std::uint32_t arrows = 0;  // arrows that may begin here, numbered from `number` on
   Kind kind = Kind::task;
-  bool failed = false;  // a call: its task has, of the ring; what the host did: with an exception, or the image was refused
+  bool failed = false;  // for a call, its ring task has failed; for the host, an exception, or a refused image
 };
 
-// A dependency between two events. Of tasks of the ring (after, link), the positions of both.
+// A dependency between two events. For tasks of the ring (after, link), the positions of both.
 struct TraceArrow {
   std::uint64_t from = 0;
   std::uint64_t to = 0;
-  bool of_nodes = false;  // of a graph: `from` is the arrow's number, `to` the number of the event at which it ends
+  bool of_nodes = false;  // in a graph: `from` is the arrow's number, `to` the number of the event at which it ends
 };
 
-// A piece of a trace, as it comes: `names` grows, and what was given once keeps its index.
+// A piece of a trace. `names` grows from piece to piece; a name keeps its index.
 struct Trace {
   std::vector<std::string> names;  // "add (version 2)"
-  std::vector<TraceEvent> events;  // by the end of each; of one worker they do not overlap, but for leases, which hold the others, and
-                                   // barriers, which calls hold
-  std::vector<TraceArrow> arrows;  // of the tasks that were submitted in this piece, and of the nodes among its events that waited
-  std::uint64_t dropped = 0;       // events that were overwritten before the host had read them
-  double clock_error_ns = 0;       // how far the device's clock may be off the host's, at most
+  std::vector<TraceEvent>
+      events;  // ordered by their end; a worker's events do not overlap, except that leases contain the others, and calls contain barriers
+  std::vector<TraceArrow> arrows;  // of tasks submitted in this piece, and of its nodes that waited
+  std::uint64_t dropped = 0;       // events overwritten before the host read them
+  double clock_error_ns = 0;       // bound on the error of the device's clock against the host's
   std::string device;              // "cuda:0"
   std::uint64_t runtime = 0;
 };
@@ -80,14 +80,14 @@ class TraceWriter {
   virtual void finish() = 0;
 };
 
-// Perfetto's format (a stream of protobuf packets, https://perfetto.dev/docs/reference/trace-packet-proto): a track a worker and a thread
-// of the host, flows from submit to task, from a task to those that wait for it, from a launch to its begin on the device, the first nodes
-// there and its end, and from a node of a graph to its successors, counters.
+// Writes Perfetto's format (a stream of protobuf packets, https://perfetto.dev/docs/reference/trace-packet-proto): a track per worker and
+// per host thread; flows from submit to task, from a task to its successors, from a launch to its begin on the device, the first nodes
+// there and its end, and from a node of a graph to its successors; counters.
 std::unique_ptr<TraceWriter> perfetto_writer(std::ostream& out);
-// The Trace Event Format of chrome://tracing: JSON.
+// Writes the Trace Event Format of chrome://tracing: JSON.
 std::unique_ptr<TraceWriter> chrome_writer(std::ostream& out);
 // Writes a file: chrome_writer's form when its name ends in ".json", else perfetto_writer's. Throws errc::io_failed when it cannot be
-// opened; `write` and `finish` throw it when the disc is full. What the file held before stays until the first piece comes.
+// opened; `write` and `finish` throw it when the disc is full. The file keeps its old content until the first piece is written.
 std::unique_ptr<TraceWriter> trace_file(const std::filesystem::path& path);
 
 }  // namespace dwell
