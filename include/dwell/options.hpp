@@ -116,8 +116,8 @@ struct Options {
   // that precede the task, and callbacks of host nodes must not call CUDA (docs/leases.md).
   bool bursts = false;
 
-  // What the device records of each task (Runtime::metrics). On a GPU counts cost a hundredth of the throughput, times a twelfth. Either
-  // also costs some hundred ns a node of a chain, which then takes the slow path.
+  // What the device records of each task (Runtime::metrics). On a GPU counts cost a hundredth of the throughput, times a twelfth. Times
+  // also cost some hundred ns a node of a chain, which then takes the slow path.
   Metering metrics = Metering::counts;
 
   // Lets other processes of the same user inspect the running runtime (dwell top, trace, logs, stuck). Also records the last actions of
