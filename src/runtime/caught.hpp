@@ -1,4 +1,4 @@
-// Exceptions as Errors, without memory too.
+// Converts exceptions to Errors, also when memory is short.
 #pragma once
 
 #include <optional>
@@ -7,14 +7,14 @@
 
 namespace dwell::runtime {
 
-// A ready-made errc::out_of_memory. The first call makes it, and may throw std::bad_alloc: Core does so before all else.
+// Returns a preallocated errc::out_of_memory. The first call creates it and may throw std::bad_alloc: Core calls it first.
 const Error& no_memory();
 
-// The exception that is being handled, as an Error: std::bad_alloc as no_memory(), exceptions other than Error as kind `otherwise` with
-// their text. To be called in a handler.
+// Converts the current exception to an Error: std::bad_alloc to no_memory(), exceptions other than Error to kind `otherwise` with their
+// text. Called in a handler only.
 Error caught(errc otherwise) noexcept;
 
-// The exception that `call` throws, as caught() gives it; nothing when it returns.
+// Returns the exception of `call`, converted by caught(); nothing when it returns.
 template <class Call>
 std::optional<Error> failure_of(errc otherwise, Call&& call) noexcept {
   try {
@@ -25,7 +25,7 @@ std::optional<Error> failure_of(errc otherwise, Call&& call) noexcept {
   }
 }
 
-// The Error that `make` returns, or no_memory() when it throws.
+// Returns the Error that `make` returns, or no_memory() when it throws.
 template <class Make>
 Error error_or_no_memory(Make&& make) noexcept {
   try {

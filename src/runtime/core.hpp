@@ -1,4 +1,4 @@
-// A runtime's parts, joined.
+// An open runtime.
 #pragma once
 
 #include <atomic>
@@ -36,7 +36,7 @@
 
 namespace dwell::runtime {
 
-// Everything an open runtime is made of. Held by its Shell and, for the time of a call, by tickets and buffers in other threads.
+// All parts of an open runtime. Owned by its Shell and, during a call, by tickets and buffers in other threads.
 class Core {
  public:
   // `first_position`: of the first ticket, a multiple of 64 below 2^63.
@@ -45,7 +45,7 @@ class Core {
   Core(const Core&) = delete;
   Core& operator=(const Core&) = delete;
 
-  // Tasks and launches of graphs, as of Intake.
+  // Tasks and launches of graphs, as in Intake.
   std::uint64_t enqueue_plain(detail::OperatorState& op, const detail::FirstSlot& slot) { return tasks_->intake().enqueue_plain(op, slot); }
   std::uint64_t enqueue_plain(detail::OperatorState& op, const detail::FirstSlot* slots, std::size_t count, bool follows) {
     return tasks_->intake().enqueue_plain(op, slots, count, follows);
@@ -67,7 +67,7 @@ class Core {
   }
   bool cancel(std::uint64_t position) { return tasks_->intake().cancel(position); }
 
-  // How they end, as of Ends and Outcomes.
+  // Their ends, as in Ends and Outcomes.
   bool done(std::uint64_t position) { return tasks_->ends().done(position); }
   bool wait(std::uint64_t position, std::optional<std::chrono::steady_clock::time_point> deadline) {
     return tasks_->wait(position, deadline);
@@ -88,8 +88,7 @@ class Core {
                        const detail::LaunchArgument* arguments, std::size_t count);
 
   std::shared_ptr<detail::BufferState> allocate(std::size_t count, std::size_t element, Memory memory);
-  // What `take` returns, which allocates. When it finds no memory, it is called once more, behind the release of all that has been dropped
-  // and is not in use any more.
+  // Calls `take`, which allocates. If memory is short, frees everything that was dropped and is no longer in use, and calls it once more.
   template <class Take>
   auto with_memory(Take take) {
     try {
@@ -134,18 +133,18 @@ class Core {
   // As Runtime::burst.
   void burst(void* stream);
 
-  // As Device::move_arena. Throws errc::closed too.
+  // As Device::move_arena. Also throws errc::closed.
   void move_arena();
 
-  // A park of the user's, which Keeper::resume ends. Throws errc::closed beside close.
+  // Parks for the user, until Keeper::resume. Throws errc::closed during close.
   void park();
 
-  // Ends the generation: open → closing → closed, as shell.hpp says. Throws the failure of the device that came in between; the generation
-  // has ended then too.
+  // Ends the generation: open → closing → closed (shell.hpp). Throws a failure of the device that occurs meanwhile; the generation has
+  // ended then too.
   void close(Close how);
-  // The device has failed: open → closing → lost. Lets go of all that the handles hold of the device, and leaves in the shell what the next
-  // generation needs. Throws errc::invalid_argument when the device works, errc::device_lost when the device cannot be opened again
-  // (Backend::stuck), and std::bad_alloc; then the generation is as open as it was.
+  // Ends the generation of a failed device: open → closing → lost. Releases all device resources of the handles, and leaves the next
+  // generation's options in the shell. Throws errc::invalid_argument when the device works, errc::device_lost when the device cannot be
+  // reopened (Backend::stuck), and std::bad_alloc; then the generation stays open.
   void give_up();
 
   SubmissionQueue& queue() { return device_->queue(); }
@@ -164,29 +163,29 @@ class Core {
   void check_open() const { OpenCheck(device_->keeper(), *shell_)(); }
 
  private:
-  // Waits for launches, which cannot be called back, and whose memory goes with the runtime. Gives the device up when one hangs, and
+  // Waits for launches: they cannot be cancelled, and their memory is freed with the runtime. Gives the device up when one hangs, and
   // throws.
   void close_launches();
-  // Shows the runtime to other processes, and ends that, and a trace, when it goes.
+  // Publishes the runtime to other processes. end_observation withdraws it and ends a trace.
   void publish();
   void end_observation() noexcept;
-  // Why the runtime has failed: who is to blame, and where the flight recorder's notes are.
+  // Describes why the runtime has failed: the suspects, and the flight recorder's file.
   std::string describe(const std::string& why, const std::vector<InFlightTasks::Holder>& holders, bool running);
-  // How the device's clock is read.
+  // Returns the function that reads the device's clock.
   DeviceClock::Read clock_reader();
-  // Throws when the caller is a callback of this runtime, for which close and give_up would wait; `call` is what it has called.
+  // Throws in a callback of this runtime, for which close and give_up would wait. `call`: the callback's call, for the message.
   void check_outside(const char* call) const;
-  // The common part of close and give_up: handles lead nowhere any more, tickets tell how their tasks ended.
+  // The common part of close and give_up: detaches all handles, and records how tasks ended for their tickets.
   void leave(std::optional<Error> failure, detail::Stage to) noexcept;
 
-  const std::function<void(std::string_view)> warn_;  // Options::warn as it was given
+  const std::function<void(std::string_view)> warn_;  // the user's Options::warn
   const Options options_;                             // whose `warn` is one of the runtime's callbacks
   const std::uint64_t first_position_;
   detail::Shell* const shell_;
   std::unique_ptr<backend::Backend> backend_;
   backend::DeviceInfo info_;
   std::unique_ptr<FlightRecorder> flight_;  // null without Options::live; may hold the ring
-  // Before the device, whose keeper asks for names. Holds nothing of the device behind `leave`.
+  // Before the device, whose keeper asks for names. Holds no device resources after `leave`.
   Graphs graphs_;
   std::unique_ptr<Device> device_;
   std::unique_ptr<Observation> observation_;
@@ -194,9 +193,9 @@ class Core {
   std::unique_ptr<Kernels> kernels_;
   std::unique_ptr<Completions> completions_;
   std::unique_ptr<Buffers> buffers_;
-  std::optional<Tasks> tasks_;  // in place, for the sake of submitters
+  std::optional<Tasks> tasks_;  // in place, one indirection less for submitters
   std::unique_ptr<Inspector> inspector_;
-  std::unique_ptr<live::Published> published_;  // null when the runtime is not shown
+  std::unique_ptr<live::Published> published_;  // null when the runtime is not published
 };
 
 }  // namespace dwell::runtime

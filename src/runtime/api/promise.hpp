@@ -1,4 +1,4 @@
-// From a report of the registry to the caller's future and callback.
+// Turns a report of the registry into the caller's future and callback.
 #pragma once
 
 #include <functional>
@@ -12,13 +12,14 @@ namespace dwell::runtime {
 
 template <class Result>
 struct Promised {
-  std::shared_ptr<std::promise<Result>> promise;  // first, so that it goes last: a promise that breaks before a future needs memory
+  std::shared_ptr<std::promise<Result>>
+      promise;  // first, so that it is destroyed last: a promise that breaks before its future needs memory
   std::shared_future<Result> future;
   Registry::Report report;
 };
 
-// A future, and the report that makes it ready: `fulfil` sets the value after a success. The report then calls `done`, unless it is empty,
-// with the future on a thread of the registry's pool. All steps that can fail are taken here; the report cannot fail.
+// Returns a future, and the report that makes it ready: `fulfil` sets the value after a success. The report then calls `done`, unless it is
+// empty, with the future on a thread of the registry's pool. All steps that can fail run here; the report cannot fail.
 template <class Result, class Fulfil>
 Promised<Result> promise_for(Registry& registry, std::function<void(const std::shared_future<Result>&)> done, Fulfil fulfil) {
   const auto promise = std::make_shared<std::promise<Result>>();

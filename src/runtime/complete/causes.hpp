@@ -1,4 +1,4 @@
-// What callbacks of host nodes have thrown.
+// Exceptions of host nodes' callbacks.
 #pragma once
 
 #include <array>
@@ -14,13 +14,13 @@
 
 namespace dwell::runtime {
 
-// Keeps the last exceptions, for Error::cause. They are objects of the program's, and go without a lock: their destructors may call the
-// runtime. Members may be called from any thread.
+// Keeps the last exceptions, for Error::cause. Destroys them without holding a lock: their destructors may call the runtime. Members may be
+// called from any thread.
 class Causes {
  public:
   static constexpr std::size_t kMost = 64;
 
-  // A callback of the launch at this position, modulo 2^32, has thrown an exception with this message. Nothing without memory.
+  // Records the exception of a callback of the launch at this position, modulo 2^32. Does nothing without memory.
   void note(std::uint32_t launch, const std::string& message, std::exception_ptr exception) noexcept {
     std::optional<Entry> entry;
     try {
@@ -29,10 +29,10 @@ class Causes {
       return;
     }
     const Lock lock(mutex_);
-    std::swap(last_[next_], *entry);  // before the lock goes; what was there, behind it
+    std::swap(last_[next_], *entry);  // under the lock; the old entry is destroyed after it
     next_ = (next_ + 1) % kMost;
   }
-  // What a callback of that launch has thrown with that message; null when it has not, or others have come since.
+  // Returns the exception of that launch with that message; null if none was recorded, or later ones have replaced it.
   std::exception_ptr of(std::uint64_t position, const std::string& message) const {
     const Lock lock(mutex_);
     for (const Entry& entry : last_)

@@ -1,4 +1,4 @@
-// Completions of a runtime that the device does not tell itself.
+// Completions that the device does not report itself.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace dwell::runtime {
 
-// Callbacks of tickets, gates that wait for kernels, and callbacks of graphs. What the constructor takes outlives it.
+// Callbacks of tickets, gates that wait for kernels, and callbacks of graphs. The constructor's arguments outlive it.
 struct Completions {
   // `bursts`: Options::bursts. `runtime`: as of Callback.
   Completions(SubmissionQueue& queue, Launches& launches, bool bursts, HostCalls::Done done, Notifier::Warn warn, std::uint64_t runtime)

@@ -1,4 +1,4 @@
-// Callbacks of host nodes: calls of the device, run on threads of the runtime.
+// Callbacks of host nodes: the device requests them, threads of the runtime run them.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,7 @@
 
 namespace dwell::runtime {
 
-// A call of the device for a host node, as device/host_nodes.hpp has it.
+// A call that the device requests for a host node (device/host_nodes.hpp).
 struct HostCall {
   std::uint32_t number;  // of the host node in its exec
   std::uint32_t launch;  // position of the launch, modulo 2^32
@@ -26,24 +26,24 @@ struct HostCall {
 class HostCaller {
  public:
   virtual ~HostCaller() = default;
-  // The next call of the device, if there is one. Called by one thread at a time.
+  // Dequeues the device's next call, if any. Called by one thread at a time.
   virtual std::optional<HostCall> next() = 0;
-  // The calls that next() would return. Called as next().
+  // Returns the calls that next() would return. Called as next().
   virtual std::vector<HostCall> waiting() = 0;
-  // What the host node is called. Called by any thread.
+  // Returns the host node's name. May be called from any thread.
   virtual std::string name(std::uint32_t number) const = 0;
-  // Runs the callback, notes what it throws, and then answers the device. Called by any thread.
+  // Runs the callback, records its exception, and then answers the device. May be called from any thread.
   virtual void answer(const HostCall& call, Causes& causes) noexcept = 0;
 };
 
-// Runs the calls of execs of which launches are in flight. Starts its thread with the first prepare(). One thread at a time *leads*: it
-// looks for calls and runs callbacks. When a callback is about to wait for the runtime it makes a Waits, and another thread leads from then
-// on, so that callbacks may wait for what needs other callbacks. There are at most as many threads as callbacks that wait, and one. The
-// thread sleeps while no such launch is in flight; otherwise it looks again and again, at first without a pause, then after an eighth of
-// the time that it has waited, 5 us to 1 ms. Members may be called from any thread but finish, which no callback may call.
+// Runs the calls of execs with launches in flight. The first prepare() starts its thread. One thread at a time *leads*: it polls for calls
+// and runs callbacks. A callback that is about to wait for the runtime makes a Waits, and another thread leads from then on; so callbacks
+// may wait for tasks that need other callbacks. There is at most one thread more than waiting callbacks. The leader sleeps while no such
+// launch is in flight; otherwise it polls, first without a pause, then after an eighth of the time that it has waited, 5 us to 1 ms.
+// Members may be called from any thread, except that no callback may call finish.
 class HostCalls {
  public:
-  // Whether the task at a position is complete, or will never be.
+  // Whether the task at a position is complete, or never will be.
   using Done = std::function<bool(std::uint64_t position)>;
 
   // `runtime`: as of Callback.
@@ -52,19 +52,19 @@ class HostCalls {
   HostCalls(const HostCalls&) = delete;
   HostCalls& operator=(const HostCalls&) = delete;
 
-  // Starts the thread unless it is there. Throws errc::out_of_memory, errc::closed.
+  // Starts the thread unless it runs. Throws errc::out_of_memory, errc::closed.
   void prepare();
-  // A launch of `caller` is about to be placed; placed() follows. From now on it is looked at, and kept alive until its last launch is
+  // Announces a launch of `caller`; placed() must follow. Polls the caller from now on, and keeps it alive until its last launch is
   // complete. Throws std::bad_alloc.
   void launches(std::shared_ptr<HostCaller> caller);
-  // The launch has been placed at `position`, or not at all. Launches end in the order of their calls; `of_task`: it is a task that may
-  // launch the exec, and ends at any time.
+  // Reports the position of the announced launch; nothing if it was not placed. Launches end in the order of these calls. `of_task`: it is
+  // a task that may launch the exec, and ends at any time.
   void placed(const HostCaller& caller, std::optional<std::uint64_t> position, bool of_task = false) noexcept;
-  // Takes no call any more, and returns when all callbacks that run have returned. Nothing to do the second time.
+  // Stops taking calls, and waits for running callbacks. A second call does nothing.
   void finish() noexcept;
 
-  // The calling thread waits for a runtime, of which `at` is a part, while this lives: if it runs a callback and leads, another leads from
-  // now on. `task`: for which it waits, however long that takes. Throws errc::out_of_memory when no thread can be had for it.
+  // Marks the calling thread as waiting for the runtime of `at` while this lives: if it runs a callback and leads, another thread leads
+  // from now on. `task`: the task it waits for, without a time limit. Throws errc::out_of_memory when no thread can be started for it.
   class Waits {
    public:
     explicit Waits(HostCalls& at, std::optional<std::uint64_t> task = {}) {
@@ -78,21 +78,21 @@ class HostCalls {
     Waits(const Waits&) = delete;
     Waits& operator=(const Waits&) = delete;
   };
-  // The calls that are not answered.
+  // An unanswered call.
   struct Open {
     std::uint32_t launch;
     std::string name;                        // of the host node
     bool begun;                              // its callback runs
-    std::optional<std::uint64_t> waits_for;  // a task of this runtime, however long that takes
+    std::optional<std::uint64_t> waits_for;  // a task of this runtime, without a time limit
     std::chrono::nanoseconds since;          // for how long it runs
   };
   std::vector<Open> open();
-  // What callbacks have thrown.
+  // Exceptions of callbacks.
   const Causes& causes() const { return causes_; }
   // Whether the calling thread runs a callback of this runtime: of any launch, or of the one at `position`.
   bool runs_here() const { return running != nullptr && running->of == this; }
   bool runs_here(std::uint64_t position) const { return runs_here() && running->launch == static_cast<std::uint32_t>(position); }
-  // Of a launch before `position`, both of less than 2^31 positions ago.
+  // As above, for any launch before `position`; both are less than 2^31 positions ago.
   bool runs_before(std::uint64_t position) const {
     return runs_here() && static_cast<std::int32_t>(static_cast<std::uint32_t>(position) - running->launch) > 0;
   }
@@ -103,7 +103,7 @@ class HostCalls {
     std::shared_ptr<HostCaller> caller;
     std::optional<std::uint64_t> last;  // position of its last launch
     std::uint32_t coming;               // launches that are about to be placed
-    std::vector<std::uint64_t> tasks;   // positions of tasks that may launch it; has room for those that come
+    std::vector<std::uint64_t> tasks;   // positions of tasks that may launch it; has room for announced ones
   };
   // State of one callback thread; `of` and `launch` are private to it, mutex_ guards the rest.
   struct Running {
@@ -120,9 +120,9 @@ class HostCalls {
 
   void start() DWELL_REQUIRES(mutex_);
   void work() noexcept;
-  // The next call, and who makes it. Lets go of the callers whose launches are complete.
+  // Returns the next call and its caller. Releases callers whose launches are complete.
   std::optional<HostCall> find(std::shared_ptr<HostCaller>& caller, std::list<Flight>& ended) DWELL_REQUIRES(mutex_);
-  // What Waits does: `at` is of the runtime for which the thread waits.
+  // Implements Waits: the thread waits for the runtime of `at`.
   void let_go(const HostCalls* at, std::optional<std::uint64_t> task);
   void go_on() noexcept;
 

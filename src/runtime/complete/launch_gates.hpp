@@ -1,4 +1,4 @@
-// Gates of launches: through them tasks on the device wait for ordinary kernels.
+// Gates, through which tasks on the device wait for ordinary kernels.
 #pragma once
 
 #include <atomic>
@@ -15,11 +15,12 @@
 
 namespace dwell::runtime {
 
-// Places a gate (device/gates.hpp) for each launch that tasks wait for, and opens it when the launch has ended: the notifier's thread
-// looks. Members may be called from any thread.
+// Places a gate (device/gates.hpp) for each launch that tasks wait for. The notifier's thread polls the launch and opens the gate at its
+// end. Members may be called from any thread.
 //
-// Not in bursts, which do not end before their tasks. A call of another thread that waits for the burst keeps locks of the driver's, for
-// which the notifier would wait, and the burst for the notifier. There the submitter waits for the launch.
+// Not used with bursts, which would deadlock: a burst does not end before its tasks. A driver call of another thread that waits for the
+// burst holds driver locks, the notifier waits for these, and the burst for the notifier. So with bursts the submitter waits for the
+// launch.
 class LaunchGates {
  public:
   LaunchGates(SubmissionQueue& queue, Launches& launches, Notifier& notifier, bool bursts)
@@ -30,17 +31,17 @@ class LaunchGates {
   static bool are_needed(const detail::Waits& waits);
   // With bursts, waits for the launches.
   void await(const detail::Waits& waits) const;
-  // Puts the gates of launches in their place, and leaves out launches that have ended. False when there is no room in the ring, and with
-  // bursts when one has not ended; what has been placed serves the next call. `alias`: of the task that waits. Throws errc::closed when the
-  // runtime ends, errc::out_of_memory when there is no thread, and std::bad_alloc.
+  // Replaces launches by their gates, and drops launches that have ended. False when the ring has no room, and with bursts when a launch
+  // has not ended; the next call reuses the gates placed so far. `alias`: of the waiting task. Throws errc::closed when the runtime ends,
+  // errc::out_of_memory when no thread can be started, and std::bad_alloc.
   bool try_replace(detail::Waits& waits, const std::atomic<std::uint32_t>& alias);
 
-  // The gates that are not open: position, and number of the launch.
+  // Returns the closed gates: position, and number of the launch.
   std::map<std::uint64_t, std::uint64_t> closed() const;
 
  private:
   static constexpr std::uint64_t kNotPlaced = ~std::uint64_t{0};
-  // The launch has ended.
+  // Opens the gate of an ended launch.
   void open(std::uint64_t launch);
 
   SubmissionQueue& queue_;
@@ -48,7 +49,7 @@ class LaunchGates {
   Notifier& notifier_;
   const bool bursts_;
   mutable Mutex mutex_;
-  std::map<std::uint64_t, std::uint64_t> gates_ DWELL_GUARDED_BY(mutex_);  // by launch: the gate's position, until the launch has ended
+  std::map<std::uint64_t, std::uint64_t> gates_ DWELL_GUARDED_BY(mutex_);  // the gate's position by launch, until the launch has ended
 };
 
 }  // namespace dwell::runtime

@@ -1,4 +1,4 @@
-// Tells the program of completions: callbacks, and a count in an eventfd.
+// Notifies the program of completions: callbacks, and a count in an eventfd.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@
 
 namespace dwell::runtime {
 
-// Calls back when something has come to pass of which the device gives no notice (the end of a task). Starts its thread with the first
-// request; a runtime that asks for nothing has neither thread nor file descriptor. The thread sleeps while nothing is asked for; otherwise
-// it looks again and again, and sleeps in between: an eighth of the time that it has waited, 5 us to 1 ms. Members may be called from any
-// thread but finish, which no callback may call.
+// Polls conditions of which the device does not notify (the end of a task), and calls back. The first request starts the thread; without
+// requests there is neither thread nor file descriptor. The thread sleeps while nothing is requested. Otherwise it polls, and sleeps in
+// between: an eighth of the time that it has waited, 5 us to 1 ms. Members may be called from any thread, except that no callback may call
+// finish.
 class Notifier {
  public:
   using Due = std::function<bool()>;  // must not block; an exception counts as false
@@ -27,41 +27,41 @@ class Notifier {
     Callback callback;
   };
 
-  // `warn`, unless it is empty, hears of the exceptions of callbacks. `runtime`: as of Callback.
+  // `warn`, unless empty, receives the exceptions of callbacks. `runtime`: as of Callback.
   explicit Notifier(Warn warn, std::uint64_t runtime = 0) : warn_(std::move(warn)), runtime_(runtime) {}
   ~Notifier();
   Notifier(const Notifier&) = delete;
   Notifier& operator=(const Notifier&) = delete;
 
-  // Calls `callback` once, on the notifier's thread, when `due` holds, or when finish has begun. False once finish has begun: then nothing
-  // is called. Callbacks run one after the other; those that are due at one look, in the order of the requests. Throws errc::out_of_memory
-  // when there is no thread, and std::bad_alloc; then nothing is called. Takes `callback` when it returns true, so that what the callback
-  // holds goes on the notifier's thread; leaves it to the caller when it returns false.
+  // Calls `callback` once, on the notifier's thread, when `due` holds, or when finish has begun. Returns false once finish has begun: then
+  // nothing is called. Callbacks run one after the other; those due at the same poll, in the order of the requests. Moves from `callback`
+  // if it returns true, so that its captures are destroyed on the notifier's thread; leaves it to the caller otherwise. Throws
+  // errc::out_of_memory when no thread can be started, and std::bad_alloc; then nothing is called.
   bool when(Due due, Callback& callback);
   bool when(Due due, Callback&& callback) { return when(std::move(due), callback); }
 
-  // A request that cannot fail any more.
+  // A request that can no longer fail.
   class Prepared {
    public:
-    // Calls the callback of a request that `when` has refused.
+    // Calls the callback of a request for which `when` returned false.
     void call() { request_.front().callback(); }
 
    private:
     friend class Notifier;
     std::list<Request> request_;
   };
-  // Takes the memory of a request that comes later, and starts the thread. Throws as `when`, also once finish has begun: errc::closed.
+  // Allocates a later request, and starts the thread. Throws as `when`, and errc::closed once finish has begun.
   Prepared prepare(Due due, Callback callback);
-  // Makes it, as `when`; to be called once.
+  // Makes a prepared request, as `when`; called once.
   bool when(Prepared& prepared) noexcept;
 
-  // An eventfd, opened by the first call and closed with the notifier. Throws errc::out_of_memory when there is none to be had.
+  // Returns an eventfd, opened by the first call and closed with the notifier. Throws errc::out_of_memory when none is available.
   int event_fd();
-  // Adds 1 to it.
+  // Adds 1 to the eventfd.
   void count() noexcept;
 
-  // Takes no request any more, calls all callbacks without regard to their conditions, and returns when the last has returned. Nothing to
-  // do the second time.
+  // Refuses new requests, calls all callbacks regardless of their conditions, and returns when the last has returned. A second call does
+  // nothing.
   void finish() noexcept;
 
  private:

@@ -1,4 +1,4 @@
-// The host's side of the arena (device/arena.hpp): where it lies, what lies behind its parts, and how it moves.
+// The host's side of the arena (device/arena.hpp): its place, the pieces allocated behind its fixed parts, and its moves.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +12,11 @@
 
 namespace dwell::runtime {
 
-// An arena, laid out and cleared as a runtime begins. Members may be called from any thread but where they say otherwise.
+// An arena, laid out and cleared as a runtime begins. Members may be called from any thread unless they say otherwise.
 class Arena {
  public:
-  // Memory behind the parts, for as long as it lives. Outlived by the arena. Its address is good until the arena moves (Arena::at_rest);
-  // its offset, in bytes from the arena's start, for good.
+  // Owns memory behind the parts. The arena outlives it. Its address is valid until the arena moves (Arena::at_rest); its offset, in bytes
+  // from the arena's start, always.
   class Piece final : public backend::Allocation {
    public:
     ~Piece() override {
@@ -47,21 +47,21 @@ class Arena {
   const device::ArenaHeader& layout() const noexcept { return layout_; }
   std::size_t bytes() const;
 
-  // Memory with whatever is in it, aligned to 256 bytes. The arena grows when it has no room. Throws errc::out_of_memory.
+  // Allocates uninitialised memory, aligned to 256 bytes. Grows the arena if needed. Throws errc::out_of_memory.
   std::unique_ptr<Piece> take(std::size_t bytes);
-  // The same, cleared. Throws errc::device_lost too.
+  // Allocates cleared memory. Also throws errc::device_lost.
   std::unique_ptr<Piece> take_cleared(std::size_t bytes);
 
-  // Calls `look` with the arena's memory, which does not move meanwhile, and returns what it returns. `look` must neither take pieces nor
-  // give any back.
+  // Calls `look` with the arena's memory, which does not move meanwhile, and returns its result. `look` must neither allocate nor free
+  // pieces.
   template <class Look>
   auto at_rest(Look look) const {
     const Lock lock(mutex_);
     return look(static_cast<const backend::Allocation&>(*region_));
   }
 
-  // Copies the arena elsewhere on the device, calls `point` with its memory there, and gives the former memory back. Called while no lease
-  // is on the device, nor starts. Throws errc::out_of_memory and errc::device_lost; then all is where it was.
+  // Copies the arena to new memory on the device, calls `point` with it, and frees the old memory. Called while no lease is on the device,
+  // nor starts. Throws errc::out_of_memory and errc::device_lost; then the arena has not moved.
   template <class Point>
   void move(Point point) {
     const Lock lock(mutex_);
@@ -72,15 +72,15 @@ class Arena {
  private:
   static constexpr std::uint64_t kAligned = 256;
 
-  // What lies behind the parts: pieces, and holes between them.
+  // A piece behind the parts, or a hole between pieces.
   struct Range {
     std::uint64_t bytes;
     Piece* piece;  // null: a hole
   };
 
-  // Puts a copy into the offset of region_, and returns what was there.
+  // Replaces region_ by a copy, and returns the old one.
   std::unique_ptr<backend::Region> copy() DWELL_REQUIRES(mutex_);
-  // The first hole of so many bytes at least; ranges_.end() for none.
+  // Returns the first hole of at least `bytes`; ranges_.end() for none.
   std::map<std::uint64_t, Range>::iterator find_hole(std::uint64_t bytes) DWELL_REQUIRES(mutex_);
   void give_back(std::uint64_t offset) noexcept;
 
@@ -89,7 +89,7 @@ class Arena {
   mutable Mutex mutex_;
   std::unique_ptr<backend::Region> region_ DWELL_GUARDED_BY(mutex_);
   std::map<std::uint64_t, Range> ranges_ DWELL_GUARDED_BY(mutex_);  // by offset; the last one is a piece
-  std::uint64_t end_ DWELL_GUARDED_BY(mutex_);                      // of the last range
+  std::uint64_t end_ DWELL_GUARDED_BY(mutex_);                      // end of the last range
   std::uint64_t holes_ DWELL_GUARDED_BY(mutex_) = 0;                // bytes of all holes
 };
 

@@ -9,13 +9,13 @@
 
 namespace dwell::runtime {
 
-// Waits a moment for something that takes microseconds, longer the longer it has taken.
+// Pauses between polls of something that takes microseconds; the pauses grow.
 class Backoff {
  public:
-  // `shared`: what is waited for may need this very processor.
+  // `shared`: the awaited thread may need this processor.
   explicit Backoff(bool shared) : shared_(shared) {}
 
-  // Whether so much time has gone by that dear checks are worth it.
+  // Pauses. Returns whether enough time has passed for expensive checks.
   bool wait() {
     ++rounds_;
     if (rounds_ < kSpins) {
@@ -35,7 +35,7 @@ class Backoff {
  private:
   static constexpr std::uint32_t kSpins = 4096;
 
-  // Whether it is too early to sleep. A sleep of 50 us takes twice as long: little beside what has taken milliseconds.
+  // Whether it is too early to sleep. A sleep of 50 us takes twice as long: acceptable after milliseconds.
   bool is_patient() {
     if (shared_) return rounds_ < kSpins + 256;
     const auto now = std::chrono::steady_clock::now();

@@ -1,4 +1,4 @@
-// Tasks that the host asks the device to cancel (device/cancels.hpp).
+// Requests to the device to cancel tasks (device/cancels.hpp).
 #pragma once
 
 #include <atomic>
@@ -11,8 +11,8 @@
 
 namespace dwell::runtime {
 
-// Passes positions on to the device in the order of the calls. The device's list is short: what finds no room there is kept here, and
-// passed on later. Members may be called from any thread.
+// Passes positions to the device in the order of the calls. The device's list is short: requests that do not fit are queued here and passed
+// on later. Members may be called from any thread.
 class CancelRequests {
  public:
   // Does not own the report, which outlives it.
@@ -20,8 +20,8 @@ class CancelRequests {
   CancelRequests(const CancelRequests&) = delete;
   CancelRequests& operator=(const CancelRequests&) = delete;
 
-  // Asks for the task at `position` if `wanted` says so, which is called once. Throws std::bad_alloc, and what `wanted` throws; then
-  // nothing is asked, and without memory `wanted` is not called.
+  // Requests the task at `position` if `wanted`, which is called once, returns true. Throws std::bad_alloc, before it calls `wanted`, and
+  // whatever `wanted` throws; then nothing is requested.
   template <class Wanted>
   void add(std::uint64_t position, Wanted wanted) {
     const std::lock_guard guard(lock_);
@@ -30,7 +30,7 @@ class CancelRequests {
     kept_.push_back(static_cast<std::uint32_t>(position));
     pass_on_locked();
   }
-  // Passes on what is kept, as far as there is room. Costs a load when nothing is.
+  // Passes on queued requests, as far as there is room. Costs a load when none is queued.
   void pass_on() noexcept {
     if (any_kept_.load(std::memory_order_relaxed)) pass_on_kept();
   }
@@ -43,7 +43,7 @@ class CancelRequests {
   std::atomic<bool> any_kept_{false};
   SpinLock lock_;  // guards what follows
   std::vector<std::uint32_t> kept_;
-  std::uint32_t asked_ = 0;  // passed on so far
+  std::uint32_t asked_ = 0;  // requests passed on so far
 };
 
 }  // namespace dwell::runtime

@@ -1,4 +1,4 @@
-// A device that works for a runtime.
+// The device of an open runtime.
 #pragma once
 
 #include <cstdint>
@@ -17,21 +17,21 @@
 
 namespace dwell::runtime {
 
-// The memory of a device's loop, the queue into it, and the keeper of its leases. Knows no operators: who does tells their names.
+// The memory of a device's loop, the queue into it, and the keeper of its leases. Independent of operators: callbacks supply their names.
 class Device {
  public:
   struct Parts {
     backend::Backend& backend;  // outlives the device
-    const Options& options;     // read by the constructor alone
-    std::uint32_t workers;      // that leases have at most
+    const Options& options;     // read by the constructor only
+    std::uint32_t workers;      // the most that a lease has
     std::uint64_t first_position;
     LoopMemory::Ring ring;  // as of LoopMemory
-    std::uint64_t flight;   // Lease::flight; 0: there is none
+    std::uint64_t flight;   // Lease::flight; 0: none
     Reaper::NameOf name_of;
     FailureWatch::Describe describe;
     std::function<void()> woken;               // as of Keeper::Settings
     std::function<void()> settle;              // likewise
-    std::function<std::uint64_t()> clock_now;  // what the device's clock shows
+    std::function<std::uint64_t()> clock_now;  // reads the device's clock
   };
   // Starts no lease. Throws errc::out_of_memory.
   explicit Device(Parts parts);
@@ -44,15 +44,15 @@ class Device {
   Keeper& keeper() { return *keeper_; }
   TaskSamples& samples() { return samples_; }
   RingView ring() const { return {memory_.ring(), memory_.ring_shift(), queue_}; }
-  std::uint32_t workers() const { return workers_; }  // of any lease, at most
+  std::uint32_t workers() const { return workers_; }  // the most of any lease
   std::chrono::nanoseconds lease_time() const { return lease_time_; }
 
-  // The last position up to the tail that ends in these 32 bits.
+  // Returns the last position up to the tail whose low 32 bits are `low`.
   std::uint64_t position_of(std::uint32_t low) const;
-  // Takes the loop off the device for a moment, in which the arena moves to another place there. Throws the failure of the device, and
-  // errc::out_of_memory when there is no room for two; then it stays where it is.
+  // Takes the loop off the device briefly and moves the arena to another place there. Throws the failure of the device, and
+  // errc::out_of_memory when there is no room for two; then the arena has not moved.
   void move_arena();
-  // Ends the keeper and its thread, as ~Keeper. Nothing else may be called behind it.
+  // Ends the keeper and its thread, as ~Keeper. No other member may be called afterwards.
   void end_keeper() noexcept { keeper_.reset(); }
 
  private:

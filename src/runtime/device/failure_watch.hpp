@@ -1,4 +1,4 @@
-// Whether the device has failed, and the error that says how.
+// Detects failures of the device.
 #pragma once
 
 #include <atomic>
@@ -18,46 +18,46 @@
 
 namespace dwell::runtime {
 
-// Notices faults of the device and tasks that run for too long. Keeps the first failure. Members may be called from any thread.
+// Detects faults of the device and tasks that exceed the timeout. Keeps the first failure. Members may be called from any thread.
 class FailureWatch {
  public:
   using Holder = InFlightTasks::Holder;
-  // Says why the runtime has failed, with a clause that names the operators of workers' tasks. `running`: these tasks have not ended.
+  // Formats the failure's message, with a clause that names the operators of workers' tasks. `running`: these tasks have not ended.
   using Describe = std::function<std::string(const std::string& why, const std::vector<Holder>&, bool running)>;
 
   struct Parts {
-    backend::Backend& backend;  // outlives it, as the tasks do
+    backend::Backend& backend;  // outlives it, as do the tasks
     InFlightTasks& in_flight;
     Describe describe;
-    std::chrono::nanoseconds task_timeout;   // 0: a task may run for as long as it likes
+    std::chrono::nanoseconds task_timeout;   // 0: no limit
     std::function<std::uint32_t()> workers;  // of the image that runs
     std::function<void()> ask_to_leave;      // asks the workers to leave the device at once
-    std::function<void()> announce;          // called once, when `failed` says so from now on; must not throw
+    std::function<void()> announce;          // called once, when `failed` becomes true; must not throw
   };
   explicit FailureWatch(Parts parts) : parts_(std::move(parts)) {}
   FailureWatch(const FailureWatch&) = delete;
   FailureWatch& operator=(const FailureWatch&) = delete;
 
-  // Whether the device is known to have failed, and the error that says how.
+  // Whether the device is known to have failed, and the error.
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   Error failure() const;
 
-  // Asks the device whether it has failed. Throws std::bad_alloc; then it may be asked again.
+  // Checks whether the device has failed. Throws std::bad_alloc; then it may be called again.
   bool lost();
-  // The same, and gives the device up when a task has run for longer than task_timeout. To be called now and then.
+  // As lost(), and gives the device up when a task has run for longer than task_timeout. Called periodically.
   void look();
-  // The error to throw when a call of the backend has thrown `error`: the failure when the device has one, which names the tasks that ran.
+  // Returns the error to throw after the backend has thrown `error`: the device's failure if it has one, which names the tasks that ran.
   Error explain(const Error& error);
 
-  // Something hangs on the device: `why` is the failure, and no thread waits for the device any more.
+  // Fails a device on which something hangs: `why` is the failure, and no thread waits for the device any more.
   void give_up(const Error& why);
-  // A call of the driver has failed with `why`: the failure, with the tasks that may have brought the device down.
+  // Fails the device after a failed driver call: the failure is `why`, with the tasks that may have caused it.
   void fail(const Error& why) noexcept;
 
  private:
-  // `why`, and a clause that names those tasks.
+  // Returns `why` with a clause that names those tasks.
   std::string with_suspects(const std::string& why) const;
-  // False when there is a failure already. Nobody sees it before announce.
+  // Stores the failure; false if there is one already. Not visible before announce.
   bool note(const Error& why) noexcept;
   void announce() noexcept;
 

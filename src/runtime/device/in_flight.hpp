@@ -1,4 +1,4 @@
-// The tasks that workers run, as their in-flight records say.
+// The tasks that workers run, from their in-flight records.
 #pragma once
 
 #include <chrono>
@@ -13,9 +13,9 @@
 
 namespace dwell::runtime {
 
-// Reads the line of host memory in which each worker notes what it is about to run (device::InFlight). A worker does not note that it has
-// ended: of a task of the ring the completion entry says so, of nodes and of what operators make nobody does until mark_over. Does not own
-// the records. Members may be called from any thread.
+// Reads the cache line of host memory in which each worker records what it is about to run (device::InFlight). Workers do not record the
+// end: for a task of the ring the completion entry shows it; for nodes and tasks that operators make, only mark_over does. Does not own the
+// records. Members may be called from any thread.
 class InFlightTasks {
  public:
   using Clock = std::chrono::steady_clock;
@@ -25,48 +25,48 @@ class InFlightTasks {
     std::uint32_t worker;
     std::uint64_t position;
     std::uint32_t opcode;
-    bool launch;            // of a graph: there is no opcode
-    Clock::duration since;  // for how long, as far as look() has seen, while the process was running
+    bool launch;            // of a graph: without an opcode
+    Clock::duration since;  // time held, as sampled by look(), while the process was running
   };
-  // What a worker has noted last.
+  // A worker's last record.
   struct Record {
     enum class Kind : std::uint8_t {
       task,   // of the ring
       node,   // of a graph
-      other,  // nothing so far, or a task that an operator has made
+      other,  // none so far, or a task that an operator has made
     };
     std::uint32_t worker;
     Kind kind;
-    bool over;               // it does not run that any more: a task is complete, or there was no lease since
+    bool over;               // no longer running: the task is complete, or the loop has been off the device since
     std::uint64_t position;  // of a task
-    std::uint64_t offset;    // of a node: of its record in the arena
+    std::uint64_t offset;    // of a node's record in the arena
     std::uint32_t opcode;
     Clock::duration since;
     std::uint64_t word;   // the record itself
-    bool launch = false;  // of a task: it is the launch of a graph, and has no opcode
+    bool launch = false;  // the task is the launch of a graph, and has no opcode
   };
 
-  // `most`: how many there are. `records` may be changed by mark_over.
+  // `most`: the number of records. mark_over writes to `records`.
   InFlightTasks(device::InFlight* records, std::uint32_t most, const SubmissionQueue& queue)
       : records_(records), queue_(queue), sightings_(most) {}
   InFlightTasks(const InFlightTasks&) = delete;
   InFlightTasks& operator=(const InFlightTasks&) = delete;
 
-  // Notes since when each worker has what it has. To be called now and then.
+  // Samples since when each worker holds its task. Called periodically.
   void look();
 
-  // What the first `workers` have noted last. Throws std::bad_alloc.
+  // Returns the last records of the first `workers`. Throws std::bad_alloc.
   std::vector<Record> records(std::uint32_t workers) const;
-  // The tasks of the ring among that: those that are not complete, or those that are. Throws std::bad_alloc.
+  // Returns those that hold a task of the ring: an incomplete one, or with `ended` a complete one. Throws std::bad_alloc.
   std::vector<Holder> holders(std::uint32_t workers, bool ended) const;
 
-  // Says of all records that they are over. No lease is on the device, and none is started meanwhile.
+  // Marks all records as over. Called while no lease is on the device, nor starts.
   void mark_over();
 
  private:
   struct Sighting {
     std::uint64_t word = 0;
-    std::optional<Clock::duration> since;  // by running_
+    std::optional<Clock::duration> since;  // on the clock running_
   };
   std::uint64_t word_of(std::uint32_t worker) const;
 
@@ -74,7 +74,7 @@ class InFlightTasks {
   const SubmissionQueue& queue_;
   mutable Mutex mutex_;
   RunningClock running_ DWELL_GUARDED_BY(mutex_){std::chrono::milliseconds(50)};
-  Clock::duration now_ DWELL_GUARDED_BY(mutex_){};  // of the last look
+  Clock::duration now_ DWELL_GUARDED_BY(mutex_){};  // at the last look()
   std::vector<Sighting> sightings_ DWELL_GUARDED_BY(mutex_);
 };
 

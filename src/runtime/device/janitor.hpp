@@ -1,4 +1,4 @@
-// Destroys things that must wait for the device, in a thread that may wait.
+// Destroys device resources on a thread that may wait for the device.
 #pragma once
 
 #include <chrono>
@@ -13,10 +13,10 @@
 
 namespace dwell::runtime {
 
-// Destroys the things that it is given later: when the loop is off the device, or beside it when more than kMost things or kMostBytes wait,
-// or one has waited for `longest`. So no thread that submits or starts leases waits for the driver. One thing at a time, and beside the
-// loop with kBreak in between: unloading an image stops an H200 for a millisecond, together with all that runs there. Members may be called
-// from any thread. The janitor's destructor destroys all that is left.
+// Defers destruction until the loop is off the device. Destroys beside the loop if more than kMost things or kMostBytes are queued, or one
+// is older than `longest`. So threads that submit or start leases do not wait for the driver. Destroys one thing at a time, beside the loop
+// with pauses of kBreak: unloading an image stops an H200, with everything that runs there, for a millisecond. Members may be called from
+// any thread. The destructor destroys all that remain.
 class Janitor {
  public:
   static constexpr std::size_t kMost = 64;
@@ -24,17 +24,17 @@ class Janitor {
   static constexpr std::chrono::seconds kLongest{10};
   static constexpr std::chrono::milliseconds kBreak{50};
 
-  // Called by the janitor's thread around `destroy`: calls it when that blocks nobody. `urgent`: waits until it does not; otherwise it
-  // returns false at once when the loop is on the device, with nothing destroyed. It may throw before it calls `destroy`.
+  // Called by the janitor's thread: calls `destroy` when that blocks nobody. `urgent`: waits for that moment; otherwise returns false at
+  // once, without calling it, when the loop is on the device. May throw before it calls `destroy`.
   using Around = std::function<bool(bool urgent, const std::function<void()>& destroy)>;
   explicit Janitor(Around around = {}, std::chrono::milliseconds longest = kLongest) : around_(std::move(around)), longest_(longest) {}
   ~Janitor();
   Janitor(const Janitor&) = delete;
   Janitor& operator=(const Janitor&) = delete;
 
-  // Takes a last reference to something of so many bytes. Destroys it here and now where there is no memory or thread left to put it off.
+  // Takes the last reference to something of `bytes`. Destroys it at once if there is no memory or thread to defer it.
   void take(std::shared_ptr<void> thing, std::size_t bytes = 0) noexcept;
-  // The loop has left the device: now is a good time.
+  // Reports that the loop has left the device.
   void now() noexcept;
 
  private:
@@ -47,7 +47,7 @@ class Janitor {
 
   void work();
   bool is_urgent() const DWELL_REQUIRES(mutex_);
-  // Lets go of the mutex meanwhile. False when the loop is on the device, and it is not urgent.
+  // Releases the mutex meanwhile. False when the loop is on the device, and it is not urgent.
   bool destroy_oldest(bool urgent) DWELL_REQUIRES(mutex_);
 
   const Around around_;
@@ -55,8 +55,8 @@ class Janitor {
   Mutex mutex_;
   Condition changed_;
   std::list<Waste> waste_ DWELL_GUARDED_BY(mutex_);  // oldest first
-  std::size_t bytes_ DWELL_GUARDED_BY(mutex_) = 0;   // of all of it
-  bool now_ DWELL_GUARDED_BY(mutex_) = false;        // it is worth asking whether the loop is off the device
+  std::size_t bytes_ DWELL_GUARDED_BY(mutex_) = 0;   // of everything in waste_
+  bool now_ DWELL_GUARDED_BY(mutex_) = false;        // the loop may be off the device
   bool stop_ DWELL_GUARDED_BY(mutex_) = false;
   std::thread thread_ DWELL_GUARDED_BY(mutex_);
 };

@@ -13,10 +13,10 @@
 
 namespace dwell::runtime {
 
-// The arena, the ring with its completion entries, and what the loop reports to the host. Members may be called from any thread.
+// The arena, the ring with its completion entries, and the loop's reports to the host. Members may be called from any thread.
 class LoopMemory {
  public:
-  // Memory of the caller's for the ring, cleared, which outlives this object; null: there is none.
+  // The caller's cleared memory for the ring, which outlives this object; null: none.
   struct Ring {
     device::Slot* slots = nullptr;
     std::uint64_t device = 0;  // address on the device
@@ -26,7 +26,7 @@ class LoopMemory {
   LoopMemory(const LoopMemory&) = delete;
   LoopMemory& operator=(const LoopMemory&) = delete;
 
-  // Points a lease at all of it, and leaves the rest of the lease as it is.
+  // Points a lease at all of it; leaves its other members unchanged.
   void describe(device::Lease& lease) const;
 
   Arena& arena() { return arena_; }
@@ -35,20 +35,19 @@ class LoopMemory {
   device::Completion* completions() const { return static_cast<device::Completion*>(completions_->host()); }
   device::LeaseReport* report() const { return static_cast<device::LeaseReport*>(report_->host()); }
   device::InFlight* in_flight() const { return static_cast<device::InFlight*>(in_flight_->host()); }
-  // The cell of the first node that failed in the launch at this position, which has failed.
+  // Returns the cell of the first failed node of a failed launch.
   std::uint32_t failed_node(std::uint64_t position) const;
-  // The first failure inside of an exec that the task at this position launched: its status, the exec's number, the node's cell. Nothing
-  // when no node failed.
+  // Returns the first failure inside an exec that the task at this position launched: its status, the exec's number, the node's cell.
+  // Nothing if no node failed.
   std::optional<device::Quad> failed_inside(std::uint64_t position) const;
-  // What a checked operator asked a span for that the span has not, in words: "element 17 of a span of 16, at bad.op:4". `of`: the low bits
-  // of the position of a task of the ring, or the cell of a node's record and device::InFlight::kNode. Empty when later tasks have taken
-  // its place.
+  // Describes a checked operator's access out of bounds: "element 17 of a span of 16, at bad.op:4". `of`: the low bits of a ring task's
+  // position, or the cell of a node's record and device::InFlight::kNode. Empty once later tasks have overwritten it.
   std::string overrun(std::uint64_t of) const;
 
  private:
   const std::uint32_t shift_;
   Arena arena_;
-  std::unique_ptr<backend::Allocation> own_ring_;  // null when the caller has one
+  std::unique_ptr<backend::Allocation> own_ring_;  // null when the caller provides one
   Ring ring_;
   std::unique_ptr<backend::Allocation> completions_;
   std::unique_ptr<backend::Allocation> report_;

@@ -1,4 +1,4 @@
-// A fence for both sides of a store-then-load handshake, paid by the side that comes rarely.
+// An asymmetric fence for a store-then-load handshake: the rare side pays for both.
 #pragma once
 
 namespace dwell::runtime {
@@ -8,10 +8,10 @@ namespace dwell::runtime {
 // or its load sees what the caller stored before. Source: membarrier(2), MEMBARRIER_CMD_PRIVATE_EXPEDITED.
 void membarrier();
 
-// Whether the kernel has it. Where not, the frequent side must use a full fence itself: frequent_fence does the right thing.
+// Whether the kernel has it. If not, the frequent side needs a full fence itself: frequent_fence handles both cases.
 extern const bool kHaveMembarrier;
 
-// The fence of both sides where the kernel has none: of two threads one comes second, and sees what the other stored before.
+// The fence of both sides without membarrier: the second of two threads sees the earlier stores of the first.
 void full_fence();
 
 // The frequent side's fence.

@@ -1,4 +1,4 @@
-// Who takes the tasks that a thread submits, instead of the ring.
+// Captures a thread's tasks instead of submitting them to the ring.
 #pragma once
 
 #include <cstdint>
@@ -14,17 +14,17 @@ namespace dwell::runtime {
 
 class Core;
 
-// Takes what one thread submits to one runtime while it captures. Called by that thread alone.
+// Records the tasks that one thread submits to one runtime during a capture. Called by that thread only.
 class Recorder {
  public:
   virtual ~Recorder() = default;
-  // Returns what stands for the task's position in its ticket, with detail::kCaptured.
+  // Returns the task's position for its ticket, with detail::kCaptured.
   virtual std::uint64_t record(detail::OperatorState& op, const detail::Task& task) = 0;
 
-  // The calling thread's at a runtime, or null.
+  // Returns the calling thread's recorder at a runtime, or null.
   static Recorder* of(const Core* core) { return mine.core == core ? mine.recorder : nullptr; }
 
-  // Throws errc::invalid_argument for a position that stands for a captured task.
+  // Throws errc::invalid_argument for the position of a captured task.
   static void refuse(std::uint64_t position) {
     if ((position & detail::kCaptured) != detail::kCaptured) return;
     throw Error(errc::invalid_argument,

@@ -1,4 +1,4 @@
-// The tasks in flight, as their submitters have written them into the ring.
+// Reads tasks in flight from the ring.
 #pragma once
 
 #include <cstdint>
@@ -16,18 +16,18 @@ class RingView {
   struct Task {
     std::uint64_t position = 0;
     device::Header header{};
-    std::uint64_t graph = 0;                // of a launch: the offset of the exec's head in the arena
-    std::vector<std::uint64_t> waits = {};  // tasks that it was to start after, complete or not; without those that had failed before
+    std::uint64_t graph = 0;                // for a launch the offset of the exec's head in the arena
+    std::vector<std::uint64_t> waits = {};  // its predecessors, complete or not, without those that had failed before
   };
 
   RingView(const device::Slot* ring, std::uint32_t shift, const SubmissionQueue& queue) : ring_(ring), shift_(shift), queue_(queue) {}
 
   const SubmissionQueue& queue() const { return queue_; }
 
-  // The task at a position in flight at which one begins. Nothing when its submitter is still at it. What it says holds if the task is not
-  // complete afterwards: until then its slots are its own. Throws std::bad_alloc.
+  // Returns the task that begins at a position in flight; nothing while its submitter still writes it. The result is valid if the task is
+  // not complete afterwards: until then its slots are its own. Throws std::bad_alloc.
   std::optional<Task> at(std::uint64_t position) const;
-  // The header of the same.
+  // Returns only its header.
   std::optional<device::Header> header_at(std::uint64_t position) const;
 
  private:

@@ -1,4 +1,4 @@
-// The host's table of sources of tasks: one row a source. src/device/sources.hpp is the device's.
+// The host's table of task sources, one row each. src/device/sources.hpp is the device's.
 #pragma once
 
 #include <array>
@@ -12,14 +12,14 @@
 namespace dwell::runtime {
 
 struct SourceRow {
-  const char* name;        // "a gang": of its tasks, in messages
-  std::uint32_t parts;     // of the loop, that they need
-  bool is_task = true;     // its places in the ring are not only to be passed over
+  const char* name;        // of its tasks in messages: "a gang"
+  std::uint32_t parts;     // parts of the loop that they need
+  bool is_task = true;     // false: its places in the ring are only skipped
   bool launches = false;   // its first two words are the offset of an exec
-  bool needs_all = false;  // none of its groups runs before each has a worker
+  bool needs_all = false;  // its groups start only when each has a worker
 };
 
-// By the number of a source in device::source.
+// The rows, by number in device::source.
 constexpr std::array<SourceRow, device::source::kCount> sources() {
   namespace source = device::source;
   namespace part = device::part;
@@ -40,7 +40,7 @@ constexpr std::array<SourceRow, device::source::kCount> sources() {
 }
 inline constexpr std::array<SourceRow, device::source::kCount> kSources = sources();
 
-// The source of a task with these flags (detail::Task::flags).
+// Returns the source of a task with these flags (detail::Task::flags).
 constexpr const SourceRow& source_of(std::uint32_t flags) { return kSources[(flags & detail::kSource) >> detail::kSourceAt]; }
 constexpr const SourceRow& source_of(const device::Header& header) { return kSources[header.source]; }
 

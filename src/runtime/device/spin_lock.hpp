@@ -1,4 +1,4 @@
-// A lock that is held for tens of nanoseconds.
+// A lock for critical sections of tens of nanoseconds.
 #pragma once
 
 #include <atomic>
@@ -8,7 +8,7 @@
 
 namespace dwell::runtime {
 
-// Waits until `condition` holds, which is a matter of nanoseconds while the thread waited for has a processor.
+// Waits until `condition` holds: nanoseconds, unless the awaited thread is preempted.
 template <class Condition>
 void spin_until(Condition condition) {
   for (std::uint32_t round = 0; !condition(); ++round) device::relax(round);

@@ -1,4 +1,4 @@
-// What a task waits for: from `after`, `link` and `drain` to its header.
+// Encodes a task's order (`after`, `link`, `drain`) in its header.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace dwell::runtime {
 
-// Counts drains, and knows whether tasks leave word on the device. Members but drop_ended are called by who has the right to give out
-// places, one at a time.
+// Counts drains, and stores whether tasks record their completion on the device. Called by the holder of the right to assign places, one at
+// a time; drop_ended by any thread.
 class TaskOrder {
  public:
   // Both outlive it.
@@ -19,23 +19,23 @@ class TaskOrder {
   TaskOrder(const TaskOrder&) = delete;
   TaskOrder& operator=(const TaskOrder&) = delete;
 
-  // Takes out tasks that have ended, but for the first whose failure cancels. May be called from any thread.
+  // Removes ended tasks, except the first one whose failure cancels. May be called from any thread.
   void drop_ended(WaitingFor& tasks) const;
-  // Whether one of these leaves no word on the device when it completes: then only a drain waits for it. Their slots are their own.
+  // Whether one of these does not record its completion on the device: then only a drain can wait for it. Their slots are their own.
   bool needs_drain(const WaitingFor& tasks) const;
-  // Adds the task that the submitter's thread has submitted last. `drains` becomes true when only a drain waits for that.
+  // Adds the thread's previous task. Sets `drains` if only a drain can wait for it.
   void wait_for_previous(const Submitter& me, bool hard, WaitingFor& tasks, bool& drains) const;
 
-  // From now on tasks leave word on the device when they complete: links are in use.
+  // Makes later tasks record their completion on the device: links are in use.
   void track() { track_ = true; }
   bool tracks() const { return track_; }
-  // Drains so far, as a header has it.
+  // The number of drains so far, as in a header.
   std::uint32_t drains() const { return drains_; }
   // Header word 1 of tasks of one slot and no order.
   std::uint32_t plain_word1() const { return plain_word1_; }
 
-  // The header of a task of so many argument words at `position`, the place just given, with what it waits for. It is a drain if its flags
-  // say so; then no submitter has places before it. What is left in `tasks` is what its slots say.
+  // Returns the header of a task with this many argument words at `position`, the place just assigned, with its predecessors. If its flags
+  // make it a drain, no submitter has places before it. Leaves in `tasks` the predecessors that its slots must list.
   TaskHead head(std::uint64_t position, const device::Header& task, std::uint32_t words, WaitingFor& tasks);
 
  private:

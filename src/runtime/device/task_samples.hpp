@@ -1,4 +1,4 @@
-// What is noted of a few of the tasks that are submitted, on the host: when, and how many bytes they name.
+// Samples of submitted tasks on the host: their time, and the bytes they name.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,11 @@
 
 namespace dwell::runtime {
 
-// Stamps those tasks of the ring with the time of their submission which device::is_stamped names: the worker that calls the operator
-// takes the difference (device/observe.hpp). The same tasks are the sample of which arguments are looked at. Members may be called from any
-// thread.
+// Stamps the ring tasks selected by device::is_stamped with the time of their submission: the worker that calls the operator takes the
+// difference (device/observe.hpp). Also samples the arguments of these tasks. Members may be called from any thread.
 class TaskSamples {
  public:
-  // `device_now`: what the device's clock shows now, in ns.
+  // `device_now`: reads the device's clock, in ns.
   TaskSamples(backend::Backend& backend, std::uint32_t ring_shift, std::function<std::uint64_t()> device_now);
   TaskSamples(const TaskSamples&) = delete;
   TaskSamples& operator=(const TaskSamples&) = delete;
@@ -28,13 +27,13 @@ class TaskSamples {
   // Where the device finds the stamps.
   const device::Quad* stamps() const { return reinterpret_cast<const device::Quad*>(memory_->device()); }
 
-  // From now on the opcode takes these arguments; what was noted of it stays.
+  // Sets the arguments of an opcode; earlier samples stay.
   void assign(std::uint32_t opcode, const Signature& signature);
-  // A task with this opcode is about to be published at `position`, which is_stamped names. `rest`: its argument words behind the first
-  // slot. A task without room in memory is not noted.
+  // Samples a task with this opcode before it is published at `position`, which is_stamped selects. `rest`: its argument words after the
+  // first slot. Skips the task without memory.
   void take(std::uint64_t position, std::uint32_t opcode, const detail::FirstSlot& first, const std::uint32_t* rest) noexcept;
 
-  // A task with this opcode and these arguments, of another source, is part of the sample of arguments.
+  // Samples the arguments of a task of another source.
   void take_arguments(std::uint32_t opcode, const std::uint32_t* words) noexcept;
 
   struct Bytes {
@@ -53,7 +52,7 @@ class TaskSamples {
     bool in_ring = true;  // the arguments travel in the ring
     Bytes sum;
 
-    // One more, of which `word` tells the argument words.
+    // Adds a sample; `word` reads its argument words.
     template <class Word>
     void add(const Word& word) noexcept;
   };
