@@ -1,4 +1,4 @@
-// From the name of a device to its backend and compiler.
+// Opens a device's backend and compiler by its name.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,7 @@ struct OpenedDevice {
 // Opens Options::device. Throws errc::device_unavailable, errc::compiler_unavailable, errc::invalid_argument.
 OpenedDevice open_device(const Options& options);
 
-// What a build lacks.
+// A component that this build lacks.
 struct LeftOut {
   std::string_view why;     // "CUDA's headers were not found when it was built (...)"; empty when nothing was left out
   std::string_view remedy;  // "run script/bootstrap, ..."

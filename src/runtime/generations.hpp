@@ -1,4 +1,4 @@
-// Opens runtimes, and the next generations of those whose device is lost.
+// Opens runtimes, and their next generations after the loss of a device.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@ namespace dwell::detail {
 // Opens the device of a new runtime: its first generation. Throws as Runtime::Runtime.
 Shell* open_first(Options options, std::uint64_t first_position = 0, Lineage::Open open = runtime::open_device);
 
-// Opens the device again that `lost`, the newest generation of a runtime, has lost: the next generation. Throws as Runtime::rebuild.
+// Reopens the device of `lost`, the newest generation of a runtime: the next generation. Throws as Runtime::rebuild.
 Shell* open_next(Shell& lost);
 
-// A runtime on a device of the caller's, for tests.
+// Returns a runtime on the caller's own device, for tests.
 Runtime runtime_on(Options options, Lineage::Open open, std::uint64_t first_position = 0);
 
 }  // namespace dwell::detail

@@ -1,4 +1,4 @@
-// Options of a runtime that are refused.
+// Validates options of a runtime.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace dwell::runtime {
 // Throws errc::invalid_argument, naming the option. `first_position`: of the first ticket.
 void check_options(const Options& options, std::uint64_t first_position);
 
-// The same for options that this device cannot do: errc::invalid_argument, errc::unsupported. `workers`: that are wanted.
+// Throws errc::invalid_argument or errc::unsupported for options that this device does not support. `workers`: the requested number.
 void check_options(const Options& options, const backend::DeviceInfo& device, std::uint32_t workers);
 
 }  // namespace dwell::runtime

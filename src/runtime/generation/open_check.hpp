@@ -1,4 +1,4 @@
-// Whether a runtime takes calls.
+// Checks that a runtime is open.
 #pragma once
 
 #include <dwell/error.hpp>
@@ -8,7 +8,7 @@
 
 namespace dwell::runtime {
 
-// Refers to the parts that know; both outlive it. Members may be called from any thread.
+// Refers to the keeper and the shell, which outlive it. Members may be called from any thread.
 class OpenCheck {
  public:
   OpenCheck(const Keeper& keeper, const detail::Shell& shell) : keeper_(&keeper), shell_(&shell) {}

@@ -20,11 +20,11 @@
 //   3. The registry closes. A hand-over under way completes; other definitions end with errc::cancelled. The registry waits for
 //      compilations and for the user's callbacks; each callback runs once.
 //   4. Close::when_done: waits for all tasks. Both: wait for launches; the loop leaves the device for good.
-//   5. Callbacks of host nodes that run are waited for; others are not called any more. Buffers and programs lose their memory. The shell
-//   notes how tasks ended, enters its last stage and drops the core.
-//   6. Calls all that waits for tasks (Ticket::then, notify, co_await), and waits until it has returned.
-// A failure in one step does not skip the later steps. Steps 1 to 6 wait for threads that call the program's code: so they are refused
-// inside of such a call (base/callback.hpp), and a Runtime that is destroyed there is closed by a thread of its own when that returns.
+//   5. Waits for running callbacks of host nodes; calls no others. Frees the memory of buffers and programs. The shell records how tasks
+//   ended, enters its last stage and drops the core.
+//   6. Calls all pending callbacks of tasks (Ticket::then, notify, co_await), and waits until they have returned.
+// A failure in one step does not skip the later steps. Steps 1 to 6 wait for threads that run the program's callbacks, so close is refused
+// inside a callback (base/callback.hpp). A Runtime destroyed inside a callback is closed by a new thread once the callback has returned.
 //
 // Lifetimes:
 //   Shell                  is never freed: no handle can dangle
@@ -66,24 +66,24 @@ enum class Stage : std::uint8_t { open, closing, lost, replaced, closed };
 struct Lineage {
   using Open = std::function<runtime::OpenedDevice(const Options&)>;
   Lineage(std::uint64_t number, Open open_device) : runtime(number), open(std::move(open_device)) {}
-  // Whether this process is a fork of the one that opened the runtime. It has none of the runtime's threads, and its locks may be held by
-  // them for ever: destructors leave everything as it is.
+  // Whether this process is a fork of the one that opened the runtime. It has none of the runtime's threads, and these may hold its locks
+  // for ever: destructors do nothing.
   bool is_forked() const { return process != getpid(); }
 
-  const std::uint64_t runtime;  // which one of this process, from 1
-  const Open open;              // how its device is opened
+  const std::uint64_t runtime;  // its number in this process, from 1
+  const Open open;              // opens its device
   const pid_t process = getpid();
   std::atomic<std::uint32_t> generation{1};  // the newest
   std::atomic<bool> closed{false};           // the runtime is being closed, or has been
 };
 
-// One generation of a runtime: from the opening of its device to the device's loss or to the end of the runtime. Never freed (a few
-// hundred bytes, and what became of the tasks that did not succeed), so that no handle can dangle. Members may be called from any thread,
-// but hold() must not overlap others on the newest generation of a runtime, apart from core, gone and end_of.
+// One generation of a runtime: from the opening of its device to the device's loss or to the end of the runtime. Never freed (a few hundred
+// bytes, and the results of tasks that did not succeed), so that no handle can dangle. Members may be called from any thread, but hold()
+// must not overlap others on the newest generation of a runtime, apart from core, gone and end_of.
 struct Shell {
   Shell(std::shared_ptr<Lineage> of, std::uint32_t number) : lineage(std::move(of)), generation(number) { lost.reserve(1); }
 
-  // The newest generation of a runtime, and a runtime of which `shell` is that.
+  // Returns the newest generation of a runtime, or a runtime with the newest generation `shell`.
   static Shell* of(const Runtime& runtime) { return runtime.shell_; }
   static Runtime handle(Shell* shell) { return Runtime(shell); }
 
@@ -91,23 +91,23 @@ struct Shell {
   void hold(const std::shared_ptr<runtime::Core>& core);
   void released() noexcept;
 
-  // The core while there is one.
+  // Returns the core; null if there is none.
   std::shared_ptr<runtime::Core> core() const {
     const Lock lock(mutex);
     return open;
   }
-  // The core of a runtime, of which `shell` is the newest generation, or null. Throws errc::closed, and the failure of a device that
-  // could not be opened again.
+  // Returns the core of a runtime by its newest generation `shell` (may be null). Throws errc::closed, and the failure of a device that
+  // could not be reopened.
   static std::shared_ptr<runtime::Core> require(const Shell* shell);
 
-  // Why a handle of this generation leads to no core: errc::stale_handle, or the failure of a device that is not open again yet.
-  // `handle` names it, "operator 'axpy'"; `again` says how to get a new one.
+  // Returns why this generation has no core: errc::stale_handle, or the failure of a device that is not reopened yet. `handle` names the
+  // handle, "operator 'axpy'"; `again` says how to get a new one.
   Error gone(const std::string& handle, const std::string& again) const;
 
-  // Ends a runtime whose device is lost and was not opened again. Throws the failure. Nothing to do the second time.
+  // Ends a runtime whose device is lost and was not reopened. Throws the failure. A second call does nothing.
   void close();
 
-  // Ranges of positions [first, last), in order. `into` takes a position above all that are in it.
+  // Sorted ranges of positions [first, last). add() takes a position above all in `into`.
   using Ranges = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
   static void add(std::uint64_t position, Ranges& into);
 
@@ -117,33 +117,33 @@ struct Shell {
     Error error;
   };
   using TaskEnds = std::map<std::uint64_t, TaskEnd>;  // by position
-  // Nothing for one that succeeded.
+  // Returns the end of a task; nothing if it succeeded.
   std::optional<TaskEnd> end_of(std::uint64_t position) const;
 
   Stage stage() const { return stage_.load(std::memory_order_relaxed); }
-  // Takes a step of the table above.
+  // Enters the next stage of the table above.
   void enter(Stage next) noexcept;
 
   const std::shared_ptr<Lineage> lineage;
   const std::uint32_t generation;
 
   mutable Mutex mutex;
-  std::atomic<bool> alive{false};  // whether there is a core, be it only one that another thread has not let go of yet
+  std::atomic<bool> alive{false};  // a core exists, possibly only in another thread that still uses it
   std::shared_ptr<runtime::Core> open DWELL_GUARDED_BY(mutex);
-  // The same without the mutex, for submitters: their caller keeps the runtime open, or they are callbacks, which close waits for.
+  // The core for submitters, without the mutex: their caller keeps the runtime open, or they are callbacks, for which close waits.
   std::atomic<runtime::Core*> current{nullptr};
   TaskEnds ended DWELL_GUARDED_BY(mutex);                   // tasks that did not succeed
-  Ranges lost DWELL_GUARDED_BY(mutex);                      // positions of tasks that the failure took
-  Ranges cancelled DWELL_GUARDED_BY(mutex);                 // and of those that close cancelled; `ended` has details of the last ones
+  Ranges lost DWELL_GUARDED_BY(mutex);                      // positions of tasks lost in the failure
+  Ranges cancelled DWELL_GUARDED_BY(mutex);                 // positions of tasks that close cancelled; `ended` has details of the last ones
   std::optional<Error> failure DWELL_GUARDED_BY(mutex);     // of the device
-  std::optional<Options> again DWELL_GUARDED_BY(mutex);     // options of the next generation, while there is none
+  std::optional<Options> again DWELL_GUARDED_BY(mutex);     // options for the next generation, until it exists
   std::uint64_t next_position DWELL_GUARDED_BY(mutex) = 0;  // of its first ticket
 
  private:
   bool superseded() const { return stage() == Stage::replaced; }
   std::string belongs(const std::string& handle) const;
 
-  alignas(64) std::atomic<Stage> stage_{Stage::open};  // read with each task: apart from what others write
+  alignas(64) std::atomic<Stage> stage_{Stage::open};  // read with each task: on its own cache line
 };
 
 }  // namespace dwell::detail

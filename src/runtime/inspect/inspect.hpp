@@ -12,14 +12,14 @@
 
 namespace dwell::runtime {
 
-// What is known of a runtime at this moment.
+// A snapshot of a runtime's state.
 struct Known {
   const Metrics& metrics;
   const RuntimeInfo& info;
   const Diagnosis& diagnosis;
 };
 
-// "ring", "queue", "held", "workers", "leases", "image", "graphs", "memory", or an operator, whose versions stand apart when there are
+// Returns the values of "ring", "queue", "held", "workers", "leases", "image", "graphs", "memory", or of an operator, by version if it has
 // several. Nothing for any other name.
 std::optional<Inspection> inspect(std::string_view name, const Known& known);
 bool is_structure(std::string_view name);

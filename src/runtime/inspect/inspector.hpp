@@ -24,7 +24,7 @@ namespace dwell::runtime {
 // As Runtime::inspect, watch and assign. Members may be called from any thread.
 class Inspector {
  public:
-  // Where the runtime's own structures are read.
+  // Reads the runtime's own structures.
   struct Tell {
     std::function<Metrics()> metrics;
     std::function<RuntimeInfo()> info;
@@ -35,7 +35,7 @@ class Inspector {
       : keeper_(keeper), tell_(std::move(tell)), variables_(backend, keeper, table), watches_(std::move(warn), runtime) {}
 
   Inspection inspect(std::string_view name);
-  // The watch calls this object until it ends; stop_watches ends all.
+  // Starts a watch, which calls this object until it ends; stop_watches ends all.
   std::shared_ptr<WatchState> watch(std::string name, std::chrono::nanoseconds every, Watches::Callback callback);
   void stop_watches() noexcept { watches_.stop_all(); }
   void assign(std::string_view name, const Parameter& type, std::size_t count, std::span<const std::byte> bytes);

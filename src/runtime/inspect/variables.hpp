@@ -1,4 +1,4 @@
-// Variables of operators, by name, in memory that operators write meanwhile.
+// Reads and writes variables of operators by name, while operators run.
 #pragma once
 
 #include <cstdint>
@@ -19,19 +19,19 @@
 
 namespace dwell::runtime {
 
-// Those that the current versions of operators show with DWELL_INSPECT, in the image that leases run from now on. Members may be called
-// from any thread, and throw errc::device_lost.
+// The variables that current versions of operators export with DWELL_INSPECT, in the image of later leases. Members may be called from any
+// thread, and throw errc::device_lost.
 class Variables {
  public:
   Variables(backend::Backend& backend, Keeper& keeper, const ImageTable& table);
 
-  // All that go by `name`: a variable ("residual"), a member ("progress.step"), all members of a variable ("progress"), each also behind
-  // its operator ("solve.residual"). Nothing when none does. Throws errc::invalid_argument when several operators have it.
+  // Reads by `name`: a variable ("residual"), a member ("progress.step"), or all members of a variable ("progress"), each also qualified by
+  // its operator ("solve.residual"). Nothing if there is none. Throws errc::invalid_argument when several operators have it.
   std::optional<Inspection> read(std::string_view name);
-  // Writes the value that goes by `name`, and is of this type. False when there is none. Throws errc::signature_mismatch for another type
-  // or count, errc::invalid_argument for several values, errc::unsupported for what a Seqlock guards.
+  // Writes the value `name` of this type. False if there is none. Throws errc::signature_mismatch for another type or count,
+  // errc::invalid_argument for several values, errc::unsupported for values guarded by a Seqlock.
   bool write(std::string_view name, const Parameter& type, std::size_t count, std::span<const std::byte> bytes);
-  // "solve.residual", in the order of definitions.
+  // All qualified names ("solve.residual"), in the order of definitions.
   std::vector<std::string> names();
 
  private:
@@ -50,22 +50,22 @@ class Variables {
     ImageTable::Current op;
     std::shared_ptr<const List> variables;
   };
-  // What several of one operator have in common.
+  // Variables of one operator.
   struct Found {
     ImageTable::Current op;
     List variables;
   };
 
-  // With all operators that show something, and the image in place.
+  // Calls `call` with all operators that export variables, while the image stays loaded.
   template <class Call>
   auto with_all(Call call);
   std::shared_ptr<const List> list_of(const backend::LoadedImage& image, const std::string& symbol);
   static std::optional<Found> find(std::span<const Of> all, std::string_view name);
-  // Copies memory that the device writes: each aligned word of 8, 4 or 1 bytes is whole.
+  // Copies memory that the device writes, atomically for each aligned word of 8, 4 or 1 bytes.
   void copy(void* to, std::uint64_t from, std::size_t bytes) const;
-  // One that is read whole, whatever guards it.
+  // A value that is read atomically, with or without a guard.
   static bool is_one_word(const List& list);
-  // Whether the values are of one moment.
+  // Reads the values; whether they are a consistent snapshot.
   bool read_guarded(std::span<const Variable> variables, std::vector<InspectedValue>& values) const;
 
   backend::Backend& backend_;
@@ -74,7 +74,7 @@ class Variables {
   const bool on_host_;
   Mutex mutex_;
   std::weak_ptr<const backend::LoadedImage> image_ DWELL_GUARDED_BY(mutex_);               // whose variables these are
-  std::map<std::string, std::shared_ptr<const List>> by_symbol_ DWELL_GUARDED_BY(mutex_);  // null: it shows nothing
+  std::map<std::string, std::shared_ptr<const List>> by_symbol_ DWELL_GUARDED_BY(mutex_);  // null: exports nothing
 };
 
 }  // namespace dwell::runtime

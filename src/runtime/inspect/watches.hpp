@@ -1,4 +1,4 @@
-// Threads that look at something again and again, for Runtime::watch.
+// Polling threads of Runtime::watch.
 #pragma once
 
 #include <chrono>
@@ -27,10 +27,10 @@ class Watches {
   Watches(const Watches&) = delete;
   Watches& operator=(const Watches&) = delete;
 
-  // Starts a thread that calls `callback` with what `look` finds, each `every` from now on, until one of them throws: `warn` hears what a
-  // callback throws. Throws errc::out_of_memory, and errc::closed behind stop_all.
+  // Starts a thread that calls `callback` with the result of `look` at each interval `every`, until one of them throws. `warn` receives the
+  // exception of a callback. Throws errc::out_of_memory, and errc::closed after stop_all.
   std::shared_ptr<WatchState> start(Look look, std::chrono::nanoseconds every, Callback callback);
-  // Ends them, and waits for callbacks that run, but for one on the calling thread.
+  // Ends all watches, and waits for running callbacks, except one on the calling thread.
   void stop_all() noexcept;
 
  private:

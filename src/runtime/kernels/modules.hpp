@@ -23,7 +23,7 @@ namespace dwell::detail {
 
 struct Shell;
 
-// Shared by the handles of a program and of its kernels, and by every launch of it in flight. Unloads the program.
+// Shared by the handles of a program and of its kernels, and by its launches in flight. Unloads the program.
 struct ModuleState {
   Shell* shell = nullptr;
   jit::ModuleObject object;
@@ -39,10 +39,10 @@ struct ModuleState {
 
 namespace dwell::runtime {
 
-// The place in object.kernels of the kernel that goes by `name` (see Module::kernel). Throws errc::operator_not_found.
+// Returns the index in object.kernels of the kernel `name` (see Module::kernel). Throws errc::operator_not_found.
 std::size_t find_kernel(const jit::ModuleObject& object, std::string_view name);
 
-// Each kernel's shortest name that find_kernel knows it by alone.
+// Returns each kernel's shortest name that is unique for find_kernel.
 std::vector<std::string> kernel_names(const jit::ModuleObject& object);
 
 // The programs of a runtime. Members may be called from any thread.
@@ -54,12 +54,13 @@ class Modules {
   // Throws as Runtime::compile.
   std::shared_ptr<detail::ModuleState> compile(const Source& source, const CompileOptions& options,
                                                const std::vector<std::string>& expressions);
-  // Launches kernel `index` with arguments that have been checked to be the runtime's own. Returns its number. Throws as Kernel<>::launch.
+  // Launches kernel `index` and returns the launch's number. The caller has checked that the arguments belong to the runtime. Throws as
+  // Kernel<>::launch.
   std::uint64_t launch(const std::shared_ptr<detail::ModuleState>& module, std::size_t index, const LaunchConfig& config,
                        const detail::LaunchArgument* arguments, std::size_t count);
-  // Unloads a program that no handle names any more.
+  // Unloads a program without handles.
   void release(detail::ModuleState& module);
-  // Unloads all programs, of which no launch is in flight. The device rests.
+  // Unloads all programs. No launch is in flight, and the device is idle.
   void close() noexcept;
 
  private:

@@ -1,4 +1,4 @@
-// Memory beside the ring for the arguments of tasks that do not fit into it.
+// Memory beside the ring for arguments of tasks that do not fit into it.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +16,9 @@
 
 namespace dwell::runtime {
 
-// Blocks of host memory that the device reaches, as the ring's own. A block is in use from `take` until the task that holds its address is
-// complete, and then used again. There are blocks of eight sizes; all are kept until the end of the runtime, kMostBytes of each size at
-// most. Members may be called from any thread.
+// Blocks of host memory that the device can access, like the ring. A block is in use from `take` until the task that holds its address is
+// complete, and is then reused. Blocks have eight sizes, at most kMostBytes of each, and are freed at the end of the runtime. Members may
+// be called from any thread.
 class Blocks {
   struct Block {
     std::byte* host;
@@ -35,7 +35,7 @@ class Blocks {
   Blocks(const Blocks&) = delete;
   Blocks& operator=(const Blocks&) = delete;
 
-  // A block that holds the arguments of a task; given back by the destructor unless a task has been submitted with it.
+  // A block that holds the arguments of a task; returned by the destructor unless a task was submitted with it.
   class Loan {
    public:
     Loan() = default;
@@ -46,9 +46,9 @@ class Blocks {
     ~Loan();
 
     explicit operator bool() const { return blocks_ != nullptr; }
-    // The task whose argument is the block. It points into the loan.
+    // Returns the task whose argument is the block. It points into the loan.
     detail::Task task() const { return detail::task_of(word_, 2, flags_, groups_, waits_); }
-    // That task has this position.
+    // Sets the position of that task.
     void submitted(std::uint64_t position);
 
    private:
@@ -63,7 +63,7 @@ class Blocks {
   // Puts the arguments of `task` into a block. Empty when all blocks of the size are in use. Throws errc::out_of_memory.
   Loan take(const detail::Task& task);
 
-  // The tasks in flight with an argument in a block that is an address in [begin, end). May name one that has none.
+  // Returns the tasks in flight with an argument in a block that is an address in [begin, end). May contain others.
   std::vector<std::uint64_t> naming(std::uint64_t begin, std::uint64_t end);
 
  private:
@@ -73,9 +73,9 @@ class Blocks {
   static std::size_t class_of(std::uint32_t words);
   static constexpr std::size_t bytes_of(std::size_t size_class) { return kSmallest << size_class; }
 
-  // Takes back what complete tasks have used.
+  // Reclaims the blocks of complete tasks.
   void collect() DWELL_REQUIRES(mutex_);
-  // Allocates more blocks of a class; false when there are kMostBytes of them.
+  // Allocates more blocks of a class; false at the limit kMostBytes.
   bool grow(std::size_t size_class) DWELL_REQUIRES(mutex_);
 
   backend::Backend& backend_;

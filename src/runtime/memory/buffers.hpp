@@ -1,4 +1,4 @@
-// The memory that handles name, from its allocation until the last task and launch that name it have run.
+// The memory of handles, from its allocation until the last task and launch that use it have run.
 #pragma once
 
 #include <cstddef>
@@ -29,18 +29,18 @@ namespace dwell::detail {
 
 // Memory that a Buffer names.
 struct BufferState : BufferUse {
-  std::shared_ptr<backend::Allocation> allocation;  // guarded by Buffers; null once the runtime is gone
+  std::shared_ptr<backend::Allocation> allocation;  // guarded by Buffers; null after the end of the runtime
   std::size_t bytes = 0;
   Memory memory = Memory::device;
-  bool foreign = false;  // somebody else has allocated it
+  bool foreign = false;  // not allocated by the runtime
   bool piece = false;    // of the arena
-  bool prompt = false;   // its memory goes back as soon as nothing in flight names it
+  bool prompt = false;   // its memory is released as soon as nothing in flight uses it
 
   BufferState() = default;
   BufferState(const BufferState&) = delete;
   BufferState& operator=(const BufferState&) = delete;
   ~BufferState();
-  // Why it leads to no memory.
+  // Returns why it has no memory.
   Error gone() const {
     return shell->gone("buffer of " + std::to_string(bytes) + " bytes", foreign ? "wrap it again" : "allocate it again");
   }
@@ -71,47 +71,48 @@ class Buffers {
         host_memory_waits_(backend.info().host_memory_waits) {}
 
   std::shared_ptr<detail::BufferState> allocate(std::size_t count, std::size_t element, Memory memory);
-  // Takes a piece of the arena over, which goes as the memory of a buffer does. Throws errc::closed.
+  // Takes ownership of a piece of the arena, which is freed as the memory of a buffer. Throws errc::closed.
   std::shared_ptr<detail::BufferState> own(std::unique_ptr<Arena::Piece> piece);
-  // Memory of others, see Runtime::wrap. `alignment`: of an element.
+  // Wraps foreign memory, see Runtime::wrap. `alignment`: of an element.
   std::shared_ptr<detail::BufferState> wrap(void* pointer, std::size_t count, std::size_t element, std::size_t alignment,
                                             std::shared_ptr<void> keep_alive);
-  // Both wait for the tasks and launches in flight that name the buffer. These three throw errc::stale_handle when the runtime is closed
-  // meanwhile.
+  // write and read wait for the tasks and launches in flight that use the buffer. These three throw errc::stale_handle when the runtime is
+  // closed meanwhile.
   void write(const detail::BufferState& buffer, std::size_t offset, const void* from, std::size_t bytes);
   void read(const detail::BufferState& buffer, std::size_t offset, void* to, std::size_t bytes);
-  // The buffer's address on the host. Throws errc::unsupported when it has none.
+  // Returns the buffer's address on the host. Throws errc::unsupported if it has none.
   void* host_address(const detail::BufferState& buffer);
-  // Throws errc::stale_handle, naming the node, when a graph names a buffer that has been dropped.
+  // Throws errc::stale_handle, naming the node, when a graph uses a dropped buffer.
   void check_alive(const std::vector<detail::GraphData::Use>& uses, const std::function<std::string(std::uint32_t)>& name_of) const;
-  // Takes a buffer's memory over, which goes when the last task that names it has run: memory of others soon after, the runtime's own at a
-  // later call.
+  // Takes a buffer's memory, and frees it when the last task that uses it has run: foreign memory soon after, the runtime's own at a later
+  // call.
   void release(detail::BufferState& buffer);
-  // Frees what nothing names any more.
+  // Frees unused memory.
   void collect();
-  // How many buffers there are of the runtime's own memory outside of the arena, and their bytes.
+  // Returns the number and the bytes of buffers of the runtime's own memory outside of the arena.
   std::pair<std::uint64_t, std::uint64_t> count() const;
   // Memory of arguments that do not fit into the ring.
   Blocks& blocks() { return blocks_; }
-  // Buffers outlive the runtime, their memory does not: takes it from all.
+  // Frees the memory of all buffers, which outlive the runtime without it.
   void close() noexcept;
 
  private:
   std::shared_ptr<backend::Allocation> memory_of(const detail::BufferState& buffer);
-  // The buffer's memory, once no task in flight names it.
+  // Waits until no task in flight uses the buffer, and returns its memory.
   std::shared_ptr<backend::Allocation> free_of_users(const detail::BufferState& buffer);
 
-  // Throws errc::invalid_argument when no span can name so much.
+  // Throws errc::invalid_argument for a size beyond that of a span.
   static void check_size(std::size_t count, std::size_t element);
-  // Cleared memory of the program's resource, which has it back when the allocation goes. Throws as MemoryResource::allocate says.
+  // Allocates cleared memory from the program's resource; the allocation's destructor returns it there. Throws as MemoryResource::allocate
+  // says.
   std::unique_ptr<backend::Allocation> from_resource(std::size_t bytes);
-  // Takes a new buffer in.
+  // Registers a new buffer.
   std::shared_ptr<detail::BufferState> enter(std::shared_ptr<detail::BufferState> state);
-  // Whether everything before has ended.
+  // Whether all tasks before `until` and launches before `launched` have ended.
   bool ended(std::uint64_t until, std::uint64_t launched);
 
   struct Retired {
-    std::uint64_t until;     // tasks before this position may name it
+    std::uint64_t until;     // tasks before this position may use it
     std::uint64_t launched;  // and launches before this number
     bool prompt;             // as BufferState::prompt
     std::shared_ptr<backend::Allocation> allocation;

@@ -1,4 +1,4 @@
-// Takes a reading of a device's clock by a kernel that reads the host's.
+// Measures the offset of a device's clock with a kernel that reads the host's.
 #pragma once
 
 #include <functional>
@@ -18,11 +18,11 @@ struct ModuleState;
 
 namespace dwell::runtime {
 
-// The host writes its clock into memory that both reach, all the time, while the kernel reads that word again and again between two looks
-// at its own clock. Of all reads the closest one counts: the word was read somewhere between the two looks, and written somewhere between
-// it and the next. No longer way than one read of host memory enters, so the error is half of that.
+// The host continuously writes its clock to a shared word, while the kernel repeatedly reads that word between two readings of its own
+// clock. The tightest read counts: the word was read between the two readings, and written between it and the next. The error is half the
+// latency of one read of host memory.
 //
-// Kernel and memory are kept: to load and to unload a program makes leases roll, and stops the device.
+// Keeps kernel and memory: loading and unloading a program makes leases roll, and stops the device.
 class ClockProbe {
  public:
   using Module = std::shared_ptr<detail::ModuleState>;
@@ -35,8 +35,8 @@ class ClockProbe {
   };
   explicit ClockProbe(Kernels kernels) : kernels_(std::move(kernels)) {}
 
-  // One caller at a time. Compiles the kernel at the first call, which may take a second. Throws errc::device_lost, errc::compile_failed
-  // and their like.
+  // Called by one thread at a time. The first call compiles the kernel, which may take a second. Throws errc::device_lost,
+  // errc::compile_failed and the like.
   ClockReading read();
 
  private:

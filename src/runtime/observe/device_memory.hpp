@@ -1,4 +1,4 @@
-// Looks at memory that the device writes meanwhile.
+// Reads memory that the device writes concurrently.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace dwell::runtime {
 
-// Copies `words` words of 8 bytes from `offset` bytes into `from`, each of which is whole. Throws errc::device_lost.
+// Copies `words` words of 8 bytes, each atomically, from byte `offset` of `from`. Throws errc::device_lost.
 inline void read_words(backend::Backend& backend, const backend::Allocation& from, std::uint64_t offset, std::uint64_t* to,
                        std::size_t words) {
   if (from.host() == nullptr) {

@@ -1,4 +1,4 @@
-// One value by one format that is known at run time only: std::format, or {fmt} where the standard library has none yet.
+// Formats one value by a run-time format: std::format, or {fmt} if the standard library lacks it.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace dwell::runtime {
 
-// `placeholder` is "{}" or "{:...}". Throws an exception for what does not fit the value.
+// `placeholder` is "{}" or "{:...}". Throws an exception if it does not fit the value.
 template <class T>
 void append_formatted(std::string& to, const std::string& placeholder, const T& value) {
 #ifdef __cpp_lib_format

@@ -1,4 +1,4 @@
-// What the host counts for Metrics, beside what its parts know anyway.
+// The host's counters for Metrics, beside those that its parts keep.
 #pragma once
 
 #include <array>
@@ -14,13 +14,13 @@ namespace dwell::runtime {
 // A counter for each row of Metrics. Members may be called from any thread.
 class HostCounts {
  public:
-  // Counts what the host alone knows of: count<&Metrics::credit_waits>().
+  // Counts an event of the host: count<&Metrics::credit_waits>().
   template <std::uint64_t Metrics::*metric>
   void count(std::uint64_t more = 1) noexcept {
     constexpr std::size_t kRow = row_of(metric);
     counters_[kRow].fetch_add(more, std::memory_order_relaxed);
   }
-  // Adds what was counted here.
+  // Adds these counts.
   void read(Metrics& metrics) const noexcept {
     for (std::size_t i = 0; i < counters_.size(); ++i) metrics.*kMetricRows[i].value += counters_[i].load(std::memory_order_relaxed);
   }

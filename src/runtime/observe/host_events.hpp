@@ -1,4 +1,4 @@
-// What the host does while a trace is taken.
+// Events of the host's threads for traces.
 #pragma once
 
 #include <pthread.h>
@@ -25,15 +25,15 @@
 
 namespace dwell::runtime {
 
-// Collects events of threads of the host while a timeline wants them, and shows them to a tool that listens to NVTX; with neither, a note
-// is one look at flags. A thread submits 64 tasks in half a microsecond, and notes each such batch: so a note is a look at the clock or
-// two, a lock and six words of memory. Members may be called from any thread.
+// Collects events of the host's threads for a timeline, and passes them to a tool that listens to NVTX; with neither, a note costs one load
+// of flags. A thread submits 64 tasks in half a microsecond, and notes each such batch: so a note is one or two clock readings, a lock and
+// six words of memory. Members may be called from any thread.
 class HostEvents {
  public:
-  // What few have.
+  // Rarely used members.
   struct Details {
     std::string name;
-    std::vector<std::uint64_t> after;  // of a submission: positions for which its first task waits
+    std::vector<std::uint64_t> after;  // for a submission, positions for which its first task waits
   };
   // As in TraceEvent.
   struct Event {
@@ -44,19 +44,19 @@ class HostEvents {
     std::uint32_t count = 1;
     TraceEvent::Kind kind = TraceEvent::Kind::mark;
     bool failed = false;
-    bool linked = false;               // of a submission: it waits for what its thread has submitted before
+    bool linked = false;               // for a submission, it waits for its thread's previous one
     std::unique_ptr<Details> details;  // may be null
   };
-  static constexpr std::size_t kMost = 1U << 20U;  // kept between two calls of take; the oldest are dropped
+  static constexpr std::size_t kMost = 1U << 20U;  // limit between two calls of take; the oldest are dropped
 
-  // Who wants events: bits.
+  // Consumers of events, as bits.
   static constexpr std::uint32_t kTimeline = 1;
-  static constexpr std::uint32_t kRanges = 2;  // a tool, from the first runtime to the end of the process
+  static constexpr std::uint32_t kRanges = 2;  // an NVTX tool, from the first runtime to the end of the process
 
   HostEvents() noexcept : wanted_(nvtx::attached() ? kRanges : 0) {}
 
   std::uint32_t wanted() const noexcept { return wanted_.load(std::memory_order_relaxed); }
-  // Says whether a timeline wants them.
+  // Sets whether a timeline wants events.
   void want(bool wanted) noexcept {
     timelines_.fetch_add(1, std::memory_order_relaxed);
     if (wanted)
@@ -65,7 +65,7 @@ class HostEvents {
       wanted_.fetch_and(~kTimeline, std::memory_order_relaxed);
   }
 
-  // Notes for the timeline what the calling thread has done since `begun`. Nothing without memory.
+  // Adds an event of the calling thread from `begun` to now for the timeline. Does nothing without memory.
   void note(TraceEvent::Kind kind, std::int64_t begun, std::uint64_t id, std::uint32_t count = 1, std::string name = {},
             bool failed = false, std::span<const std::uint64_t> after = {}, bool linked = false) noexcept {
     try {
@@ -87,8 +87,7 @@ class HostEvents {
     }
   }
 
-  // Replaces `events` by what was noted since the last call, the oldest first. Returns how many were dropped. The memory of `events` is for
-  // the next ones.
+  // Swaps `events` with the events since the last call, oldest first. Returns how many were dropped. Reuses the memory of `events`.
   std::uint64_t take(std::vector<Event>& events) {
     events.clear();
     std::size_t oldest = 0;
@@ -103,7 +102,7 @@ class HostEvents {
     return dropped;
   }
 
-  // When what the calling thread has noted last for this timeline ended; else now.
+  // Returns the end of the calling thread's last event in this timeline; else now.
   std::int64_t last_ended() const noexcept {
     return last.of == this && last.timeline == timelines_.load(std::memory_order_relaxed) ? last.ended_ns : now();
   }
@@ -112,7 +111,7 @@ class HostEvents {
   }
 
  private:
-  // Of a thread's last note.
+  // A thread's last event.
   struct Last {
     const HostEvents* of;
     std::uint32_t timeline;
@@ -120,7 +119,7 @@ class HostEvents {
   };
   static inline constinit thread_local Last last{};
 
-  // The calling thread's, for which the kernel is asked once. A thread that forks has another one in the child.
+  // Returns the calling thread's id, cached after one system call. The child of a fork gets its own.
   static std::uint32_t thread_id() noexcept {
     static constinit thread_local std::uint32_t id = 0;
     [[maybe_unused]] static const int renewed = pthread_atfork(nullptr, nullptr, [] { id = 0; });
@@ -129,17 +128,17 @@ class HostEvents {
   }
 
   std::atomic<std::uint32_t> wanted_;
-  std::atomic<std::uint32_t> timelines_{0};  // that have begun, and ended
+  std::atomic<std::uint32_t> timelines_{0};  // begins and ends of timelines
   Mutex mutex_;
   std::vector<Event> events_ DWELL_GUARDED_BY(mutex_);
   std::size_t oldest_ DWELL_GUARDED_BY(mutex_) = 0;  // of kMost events
   std::uint64_t dropped_ DWELL_GUARDED_BY(mutex_) = 0;
 };
 
-// Notes what happens in its scope, for those who wanted it at the begin. What an exception ends has failed.
+// Records its scope as an event, for the consumers at its begin. A scope left by an exception has failed.
 class HostSpan {
  public:
-  // `events` may be null. `follows`: it begins where the calling thread's last one has ended, which spares a look at the clock.
+  // `events` may be null. `follows`: begins at the end of the calling thread's last event, which saves a clock reading.
   HostSpan(HostEvents* events, TraceEvent::Kind kind, std::string_view name = {}, bool follows = false)
       : events_(events), kind_(kind), wanted_(events == nullptr ? 0 : events->wanted()) {
     if (wanted_ != 0) begin(name, follows);
@@ -150,7 +149,7 @@ class HostSpan {
   HostSpan(const HostSpan&) = delete;
   HostSpan& operator=(const HostSpan&) = delete;
 
-  // Nothing has happened: it leaves no event.
+  // Discards the event.
   void forget() noexcept {
     if ((wanted_ & HostEvents::kRanges) != 0) nvtx::pop();
     wanted_ = 0;
@@ -159,7 +158,7 @@ class HostSpan {
   std::uint64_t id = 0;
   std::uint32_t count = 1;
   bool failed = false;
-  std::span<const std::uint64_t> after;  // as in HostEvents::Details; the caller's
+  std::span<const std::uint64_t> after;  // as in HostEvents::Details; owned by the caller
   bool linked = false;
 
  private:
@@ -169,7 +168,7 @@ class HostSpan {
       name_ = name;
       exceptions_ = std::uncaught_exceptions();
     }
-    // Last: a range that has begun is ended.
+    // Last: a range that has begun must end.
     if ((wanted_ & HostEvents::kRanges) != 0) nvtx::push(kind_, name);
   }
   void end() noexcept {
@@ -183,7 +182,7 @@ class HostSpan {
   std::uint32_t wanted_;
   std::int64_t begun_ = 0;
   std::string name_;
-  int exceptions_ = 0;  // in flight at the begin
+  int exceptions_ = 0;  // uncaught at the begin
 };
 
 }  // namespace dwell::runtime

@@ -10,8 +10,8 @@
 
 namespace dwell::runtime {
 
-// Keeps so many events, and so many arrows, at most: when there are more, the older half goes, and of events counts as dropped. Used by
-// one thread at a time.
+// Keeps a limited number of events and of arrows. Beyond it discards the older half, and counts its events as dropped. Used by one thread
+// at a time.
 class KeptTrace final : public TraceWriter {
  public:
   explicit KeptTrace(std::size_t most = 10'000'000) : most_(most) {}
@@ -36,7 +36,7 @@ class KeptTrace final : public TraceWriter {
   }
   void finish() override {}
 
-  // What was kept; nothing is left.
+  // Moves the trace out.
   Trace take() { return std::exchange(trace_, {}); }
 
  private:

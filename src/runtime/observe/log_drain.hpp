@@ -1,4 +1,4 @@
-// Takes the lines that operators log out of the workers' rings, while the loop runs.
+// Reads operators' log lines from the workers' rings, while the loop runs.
 #pragma once
 
 #include <array>
@@ -26,15 +26,15 @@
 
 namespace dwell::runtime {
 
-// Owns the rings, and a thread that takes lines out of them, makes texts, and hands these to the sink and to the memory of lines. It looks
-// each millisecond while it finds any, each ten otherwise, and not at all while the loop is off the device: the keeper wakes it (woken).
+// Owns the rings, and a thread that reads lines, formats them, and passes them to the sink and to LogMemory. It polls every millisecond
+// while it finds lines, every ten otherwise, and not at all while the loop is off the device: the keeper wakes it (woken).
 //
-// A line names its format by an address in the image, and its operator by an opcode, both of which may come to mean something else. So all
-// lines that are there are taken, and what is known of addresses and opcodes is forgotten (settle), before an image goes and before opcodes
-// change their meaning. No lease writes lines that name either at that moment.
+// A line refers to its format by an address in the image, and to its operator by an opcode. Both may be reused. So before an image is
+// unloaded or opcodes change, settle() reads all existing lines, and clears the caches of formats and names. No lease writes lines with the
+// old addresses or opcodes at that moment.
 //
-// Members may be called from any thread but where they say otherwise. Locks: the keeper's mutex, then the rings', then those of `name_of`;
-// the callback runs under none.
+// Members may be called from any thread unless they say otherwise. Lock order: the keeper's mutex, the rings', those of `name_of`; the
+// callback runs under none.
 class LogDrain {
  public:
   struct Parts {
@@ -43,7 +43,7 @@ class LogDrain {
     std::function<std::string(std::uint32_t)> name_of;                            // the operator behind an opcode: "add (version 2)"
     std::function<std::uint64_t(std::uint32_t)> position_of;                      // the position of a ticket, from its lower half
     std::function<std::chrono::steady_clock::time_point(std::uint64_t)> time_of;  // of the device's clock
-    // The node that had its record at this offset of the arena at this time of the device's clock. Empty when it is not known.
+    // Returns the node whose record was at this offset of the arena at this device time. Empty if unknown.
     std::function<NodeName(std::uint64_t offset, std::uint64_t device_ns)> node_of;
     std::uint32_t workers;  // of any lease, at most
     LogSink::Warn warn;
@@ -56,33 +56,33 @@ class LogDrain {
   LogDrain(const LogDrain&) = delete;
   LogDrain& operator=(const LogDrain&) = delete;
 
-  // What leases that are started from now on write.
+  // Sets the threshold of later leases.
   void set_level(level from);
-  // A lease is about to work after the loop was off the device.
+  // Called when a lease is about to work after the loop was off the device.
   void woken() noexcept;
   // See above.
   void settle() noexcept;
-  // Returns when all lines that are there have been handed over. Nothing to do on the thread that hands them over.
+  // Returns when all existing lines have been passed on. Does nothing on the thread that passes them on.
   void flush();
-  // Hands over what is there, and ends the thread. Nothing to do the second time. Not on the thread that hands lines over.
+  // Passes on all lines, and ends the thread. A second call does nothing. Must not be called on that thread.
   void finish() noexcept;
-  // Whether this is the thread on which the sink is called.
+  // Whether this is the sink's thread.
   bool runs_here() const noexcept { return std::this_thread::get_id() == thread_.get_id(); }
 
   const std::shared_ptr<LogMemory>& memory() const { return memory_; }
-  // Fills in what is known of lines, once `metrics` has what the device has dropped.
+  // Fills in the counts of lines; `metrics` must hold the device's drops already.
   void read(Metrics& metrics) const;
 
  private:
   using Clock = std::chrono::steady_clock;
 
   void work() noexcept;
-  // Takes all lines and hands them over; with `last`, all that is to be said of others too. Whether there were any.
+  // Reads all lines and passes them on; with `last`, also all pending reports of dropped lines. Returns whether there were any.
   bool pass(bool last) noexcept;
-  // Takes all lines that are in the rings. Counts those as dropped for which there is no room among `most`.
+  // Reads all lines from the rings. Counts lines beyond `most` as dropped.
   void take(std::size_t most) DWELL_REQUIRES(rings_mutex_);
   void take_from(std::uint32_t worker, std::size_t most) DWELL_REQUIRES(rings_mutex_);
-  // The words of the slot at this position of a worker's ring; false while it is not written.
+  // Reads the words of the slot at this position of a worker's ring; false while it is not written.
   bool read_slot(std::uint32_t worker, std::uint32_t position, std::uint32_t* words) const;
   std::shared_ptr<const std::string> format_at(std::uint64_t address, std::uint32_t length) DWELL_REQUIRES(rings_mutex_);
   std::shared_ptr<const std::string> name_of(std::uint32_t opcode) DWELL_REQUIRES(rings_mutex_);
@@ -102,11 +102,11 @@ class LogDrain {
   std::vector<std::shared_ptr<const std::string>> names_ DWELL_GUARDED_BY(rings_mutex_);  // by opcode
   bool closed_ DWELL_GUARDED_BY(rings_mutex_) = false;
 
-  // Of the thread.
+  // Used by the thread only.
   LogSink sink_;
   SiteLimit limit_;
   bool missed_ = false;  // the last pass had no memory for all
-  bool forked_ = false;  // a callback has come back in a child, where the thread ends
+  bool forked_ = false;  // a callback has returned in a forked child: the thread ends there
 
   std::atomic<std::uint64_t> lines_{0};
   std::atomic<std::uint64_t> limited_{0};
@@ -121,7 +121,7 @@ class LogDrain {
   bool woken_ DWELL_GUARDED_BY(mutex_) = false;
   bool stop_ DWELL_GUARDED_BY(mutex_) = false;
   std::uint64_t asked_ DWELL_GUARDED_BY(mutex_) = 0;    // flushes
-  std::uint64_t flushed_ DWELL_GUARDED_BY(mutex_) = 0;  // of these, those that are done
+  std::uint64_t flushed_ DWELL_GUARDED_BY(mutex_) = 0;  // completed flushes
   std::thread thread_;
 };
 

@@ -1,4 +1,4 @@
-// From a line as operators write it (dwell/device/log_line.hpp) to text.
+// Formats operators' lines (dwell/device/log_line.hpp) as text.
 #pragma once
 
 #include <array>
@@ -15,20 +15,20 @@
 
 namespace dwell::runtime {
 
-// As a LogRecord has it.
+// As in LogRecord.
 struct NodeName {
   std::string node;
   std::string graph;
 };
 
-// A line that was taken out of a ring.
+// A line read from a ring.
 struct LogLine {
   device::LogHead head{};
   std::uint32_t worker = 0;
   std::uint64_t device_ns = 0;
   std::uint64_t position = 0;  // of the ticket
   bool has_position = false;
-  std::optional<std::uint64_t> record = {};  // of a node of a graph: where its record lies in the arena
+  std::optional<std::uint64_t> record = {};  // for a graph node, the place of its record in the arena
   NodeName node = {};
   std::uint64_t address = 0;                  // of the format
   std::shared_ptr<const std::string> format;  // null when it could not be read
@@ -39,15 +39,15 @@ struct LogLine {
   level severity() const { return static_cast<level>(head.severity); }
 };
 
-// The line in these words, which lie in one slot or two, without format and operator's name. False when no operator can have written them.
+// Decodes a line from the words of one or two slots, without format and operator's name. False for words that no operator can have written.
 bool read_line(const std::uint32_t* words, LogLine& line);
-// How many slots a line takes that begins with such words; 0 when no operator can have written them.
+// Returns the number of slots of the line that begins with these words; 0 for words that no operator can have written.
 std::uint32_t slots_of(const std::uint32_t* words);
 
-// The text of a format with the arguments in these words, `types` as in a line. What does not fit is shown as it is. UTF-8, whatever
-// characters the arguments are. Throws std::bad_alloc.
+// Formats the arguments in these words, `types` as in a line. Placeholders that do not fit are shown verbatim. Always returns UTF-8. Throws
+// std::bad_alloc.
 std::string format_line(std::string_view format, std::uint32_t count, std::uint32_t types, const std::uint32_t* words);
-// The same of a line; one without a format shows its address and its arguments.
+// Formats a line; without a format, shows its address and its arguments.
 std::string format_line(const LogLine& line);
 
 }  // namespace dwell::runtime

@@ -1,4 +1,4 @@
-// The last lines of the log, for those who read them later.
+// The last lines of the log, for later readers.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace dwell::runtime {
 
-// Lines have numbers, from 0. Members may be called from any thread.
+// Lines are numbered from 0. Members may be called from any thread.
 class LogMemory {
  public:
   explicit LogMemory(std::size_t most) : most_(most) {}
@@ -31,7 +31,7 @@ class LogMemory {
     }
     changed_.notify_all();
   }
-  // No line comes any more.
+  // Marks the end of the log.
   void end() noexcept {
     {
       const Lock lock(mutex_);
@@ -40,7 +40,7 @@ class LogMemory {
     changed_.notify_all();
   }
 
-  // The line with this number, or the oldest one behind it, whose number `at` then is; nothing when none comes before `deadline`.
+  // Returns the line with number `at`, or the oldest later one, and sets `at` to its number; nothing if none arrives before `deadline`.
   std::optional<LogRecord> next(std::uint64_t& at, std::chrono::steady_clock::time_point deadline) {
     Lock lock(mutex_);
     while (at >= first_ + lines_.size() && !ended_)
@@ -49,7 +49,7 @@ class LogMemory {
     if (at >= first_ + lines_.size()) return std::nullopt;
     return lines_[static_cast<std::size_t>(at - first_)];
   }
-  // The lines from number `at` on that are there, `most` at most; `at` is then the number behind the last one.
+  // Returns at most `most` existing lines from number `at` on, and sets `at` to the number after the last one.
   std::vector<LogRecord> page(std::uint64_t& at, std::size_t most) {
     const Lock lock(mutex_);
     at = std::max(at, first_);

@@ -1,4 +1,4 @@
-// Where the lines of the log go: to a callback, a file, stderr.
+// The destination of log lines: a callback, a file, or stderr.
 #pragma once
 
 #include <functional>
@@ -17,11 +17,11 @@ class LogSink {
  public:
   using Warn = std::function<void(std::string_view)>;
 
-  // `warn`, unless it is empty, hears once that lines cannot be written, and once that the callback has thrown. Throws as RotatedFile.
+  // `warn`, unless empty, is told once that lines cannot be written, and once that the callback has thrown. Throws as RotatedFile.
   LogSink(const Logging& logging, Warn warn);
 
   void take(const LogRecord& record) noexcept;
-  // Writes what was taken.
+  // Writes the pending lines.
   void flush() noexcept;
 
  private:
@@ -31,7 +31,7 @@ class LogSink {
   const bool to_stderr_;
   const Warn warn_;
   std::optional<RotatedFile> file_;
-  std::string text_;  // lines that are not written yet
+  std::string text_;  // pending lines
   bool told_of_callback_ = false;
   bool told_of_writes_ = false;
 };

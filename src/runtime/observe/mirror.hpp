@@ -1,4 +1,4 @@
-// Looks at tables of words that the device writes meanwhile.
+// Reads tables of words that the device writes concurrently.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace dwell::runtime {
 
-// Words that are copied, and words that the device may be writing: each is whole.
+// Atomic access to words, copied ones or those the device may be writing.
 struct OwnWords {
   const u64* at;
 
@@ -26,16 +26,16 @@ struct SharedWords {
   SharedWords from(std::size_t i) const { return {at + i}; }
 };
 
-// The host's sight of a table in the arena. Where the host reaches the table it looks there; else it keeps a pinned copy from the first
-// look on, which goes with the mirror: a look takes no memory, and gives none back, which could wait for a lease. One thread at a time.
+// The host's view of a table in the arena. Reads the table directly if the host can; else keeps a pinned copy from the first read until its
+// destruction. So a read neither allocates nor frees memory, which could wait for a lease. Used by one thread at a time.
 class Mirror {
  public:
-  // Of `bytes` at `offset` in the arena.
+  // Mirrors `bytes` at `offset` in the arena.
   Mirror(std::uint64_t offset, std::size_t bytes) : offset_(offset), bytes_(bytes) {}
   explicit Mirror(const Arena::Piece& piece) : Mirror(piece.offset(), piece.bytes()) {}
 
-  // The arena lies there until it is looked at next. Adds to `copies` what is to be copied before the next look at `bytes` from `first` on.
-  // Throws errc::out_of_memory.
+  // Adds to `copies` the copies needed before the next read of `bytes` from `first` on. The arena must not move until that read. Throws
+  // errc::out_of_memory.
   void want(backend::Backend& backend, const backend::Allocation& arena, std::size_t first, std::size_t bytes,
             std::vector<backend::HostCopy>& copies) {
     if (arena.host() != nullptr) {
@@ -49,7 +49,7 @@ class Mirror {
     want(backend, arena, 0, bytes_, copies);
   }
 
-  // Calls `look` with the words from the table's begin on.
+  // Calls `look` with the words of the table.
   template <class Look>
   void look_with(const Look& look) const {
     if (words_ != nullptr)
@@ -61,7 +61,7 @@ class Mirror {
  private:
   std::uint64_t offset_;
   std::size_t bytes_;
-  const u64* words_ = nullptr;  // where the host reaches the table
+  const u64* words_ = nullptr;  // set if the host can access the table
   std::unique_ptr<backend::Allocation> copy_;
 };
 

@@ -1,4 +1,4 @@
-// Arrows between the nodes of graphs, while their calls are told one by one.
+// Computes arrows between calls of graph nodes, call by call.
 #pragma once
 
 #include <algorithm>
@@ -13,30 +13,30 @@
 
 namespace dwell::runtime {
 
-// Numbers the calls of nodes, and joins each to those that it waited for. Not safe for several threads.
+// Numbers the calls of nodes, and joins each to those that it waited for. Not thread-safe.
 //
 // The rule: an arrow leads to a call from the last call of a predecessor that had ended when it began, unless an event may be missing since
-// then. Times of calls that were told at different moments may be off against each other (set_error). A node that runs has waited for all
-// its predecessors to run in the same launch, and launches of an exec do not overlap: so that last call is the one of its launch. Events
-// that are missing would let it be one of an earlier launch, so no arrow leads over their time. Branches break the rule, since what they
-// lead to may run without them having been led to: whoever tells successors does not look beyond.
+// then. Times of calls added at different moments may differ by an error (set_error). A node that runs has waited for all its predecessors
+// to run in the same launch, and launches of an exec do not overlap: so that last call belongs to its launch. With missing events it could
+// belong to an earlier launch, so no arrow crosses a gap. Branches break the rule, since their successors may run without them: callers do
+// not list successors beyond a branch.
 class NodeArrows {
  public:
-  static constexpr std::size_t kEach = 64;                // arrows that begin at one call, and that end there
-  static constexpr std::size_t kMostWaiting = 1U << 20U;  // arrows that have begun; when there are more, all these are forgotten
-  static constexpr std::size_t kMostGaps = 4096;          // times of which events are missing; of more, the first two become one
+  static constexpr std::size_t kEach = 64;                // most arrows that begin at one call, and that end there
+  static constexpr std::size_t kMostWaiting = 1U << 20U;  // open arrows; beyond it all of them are dropped
+  static constexpr std::size_t kMostGaps = 4096;          // gaps; beyond it the first two are merged
 
-  // A node: what it is known by, which no other one ever is, and its successors. Their order stays. Nothing is known of node 0.
+  // A node: its unique number, and its successors in fixed order. Node 0 is unknown.
   struct Node {
     std::uint64_t key = 0;
     std::vector<std::uint64_t> next;
   };
 
-  // Times of two calls may be off by this against each other: a call that begins so little before the end of its predecessor follows it
-  // all the same. Launches of an exec are further apart.
+  // Sets the error between the times of two calls: a call that begins this little before the end of its predecessor still follows it.
+  // Launches of an exec are further apart.
   void set_error(std::int64_t error_ns) { error_ns_ = error_ns; }
 
-  // Events between these times may be missing.
+  // Reports a gap: events between these times may be missing.
   void miss(std::int64_t from_ns, std::int64_t until_ns) {
     const auto first = gaps_.lower_bound(from_ns);
     auto last = first;
@@ -51,7 +51,7 @@ class NodeArrows {
     gaps_.erase(oldest);
   }
 
-  // `event` is a call of `node`. Calls come in the order in which they end. Adds the arrows that end there.
+  // Adds a call of `node`, in the order of their ends, and the arrows that end at it.
   void add(TraceEvent& event, const Node& node, std::vector<TraceArrow>& arrows) {
     event.number = next_;
     event.arrows = static_cast<std::uint32_t>(std::min(node.next.size(), kEach));
@@ -79,14 +79,14 @@ class NodeArrows {
       if (from.end_ns > event.begin_ns + error_ns_) return false;
       const auto gap = gaps_.upper_bound(from.end_ns);
       if (gap == gaps_.end() || gap->second >= event.begin_ns) arrows.push_back({from.number, event.number, true});
-      return true;  // of several groups the first that ends has the arrow
+      return true;  // with several groups, the first that ends has the arrow
     });
     if (at->second.empty()) waiting_.erase(at);
   }
   void begin(const From& from, std::uint64_t to) {
     std::vector<From>& waiting = waiting_[to];
     auto at = std::ranges::find(waiting, from.key, &From::key);
-    // Of many predecessors the last ones matter.
+    // Of many predecessors keeps the last ones.
     if (at == waiting.end() && waiting.size() == kEach) at = std::ranges::min_element(waiting, {}, &From::end_ns);
     if (at != waiting.end()) {
       *at = from;
@@ -98,7 +98,7 @@ class NodeArrows {
 
   std::uint64_t next_ = 1;
   std::int64_t error_ns_ = 0;
-  std::map<std::int64_t, std::int64_t> gaps_;                     // from end to begin; none touches another
+  std::map<std::int64_t, std::int64_t> gaps_;                     // from end to begin; disjoint
   std::unordered_map<std::uint64_t, std::vector<From>> waiting_;  // by the node at which they end
   std::size_t count_ = 0;                                         // of all in waiting_
 };

@@ -1,4 +1,4 @@
-// Ranges of NVTX: what threads of the host do, for Nsight Systems and its like, in the domain "dwell".
+// NVTX ranges of the host's threads, in the domain "dwell", for Nsight Systems and similar tools.
 #pragma once
 
 #include <string_view>
@@ -7,15 +7,15 @@
 
 namespace dwell::runtime::nvtx {
 
-// Whether a tool listens. The first call opens the library that NVTX_INJECTION64_PATH names, if any, and its answer stays. Always false
-// when dwell was built without NVTX's headers. Members may be called from any thread.
+// Whether a tool listens. The first call opens the library in NVTX_INJECTION64_PATH, if any, and fixes the answer. Always false when dwell
+// was built without NVTX's headers. Members may be called from any thread.
 bool attached() noexcept;
 
-// Begin and end a range of the calling thread; `name` may be empty. To be called only when attached, and in pairs.
+// Begin and end a range of the calling thread; `name` may be empty. Called only when attached, and in pairs.
 void push(TraceEvent::Kind kind, std::string_view name) noexcept;
 void pop() noexcept;
 
-// An instant. To be called only when attached.
+// Marks an instant. Called only when attached.
 void mark(std::string_view text) noexcept;
 
 }  // namespace dwell::runtime::nvtx

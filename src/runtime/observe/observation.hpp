@@ -26,12 +26,12 @@
 
 namespace dwell::runtime {
 
-// Joins what is noted of one device. Members may be called from any thread but where they say otherwise.
+// All observers of one device. Members may be called from any thread unless they say otherwise.
 class Observation {
  public:
   struct Parts {
     backend::Backend& backend;
-    Device& device;  // outlives it, as the backend and the graphs do
+    Device& device;  // outlives it, as do the backend and the graphs
     Graphs& graphs;
     const Options& options;  // read by the constructor alone
     std::uint64_t runtime;   // as of Callback
@@ -50,11 +50,11 @@ class Observation {
   LogDrain& log() { return log_; }
   DeviceClock& clock() { return clock_; }
 
-  // Sets what the device notes from now on; tasks that run go on as they began. Metering::times needs a loop with part::times.
+  // Sets what the device records from now on; running tasks keep their setting. Metering::times needs a loop with part::times.
   void set_metering(Metering metering);
-  // Aligns the clocks of host and device if waits of tasks are noted and the last reading is too old.
+  // Aligns the clocks of host and device if waits of tasks are recorded and the last reading is too old.
   void align_for_waits();
-  // Fills in what is noted here. Throws errc::device_lost, errc::out_of_memory.
+  // Fills in the counts of this part. Throws errc::device_lost, errc::out_of_memory.
   void read(Metrics& metrics);
 
   // As Runtime::set_log_level.
@@ -64,7 +64,7 @@ class Observation {
   void start_trace(std::shared_ptr<TraceWriter> writer);
   void stop_trace();
   void trace(std::chrono::nanoseconds duration, std::shared_ptr<TraceWriter> writer);
-  // Ends a trace under way; none can be started any more. Called before the registry goes, which names operators.
+  // Ends a current trace; none can be started any more. Called before the destruction of the registry, which names operators.
   void end_timeline() noexcept { timeline_.reset(); }
 
  private:
@@ -75,7 +75,7 @@ class Observation {
   DeviceClock clock_;
   LogDrain log_;
   std::unique_ptr<Timeline> timeline_;
-  Mutex trace_mutex_;  // of start_trace and stop_trace
+  Mutex trace_mutex_;  // held by start_trace and stop_trace
   std::shared_ptr<TraceWriter> trace_ DWELL_GUARDED_BY(trace_mutex_);
 };
 

@@ -1,4 +1,4 @@
-// Those who want to know what opcodes mean, and what becomes of code.
+// Observers of opcodes and code.
 #pragma once
 
 #include <cstddef>
@@ -17,11 +17,11 @@ struct Observers {
   FlightRecorder* flight = nullptr;
   HostEvents* events = nullptr;
 
-  // There are so many opcodes. Throws errc::out_of_memory.
+  // Reports the number of opcodes. Throws errc::out_of_memory.
   void reserve(std::size_t opcodes) const {
     if (meters != nullptr) meters->reserve(opcodes);
   }
-  // From now on the opcode stands for this version of an operator, which goes by `full_name` too: "add", 2, "add (version 2)".
+  // Binds the opcode to this version of an operator: "add", 2, "add (version 2)".
   void assign(std::uint32_t opcode, const std::string& name, std::uint32_t version, const std::string& full_name,
               const Signature& signature) const noexcept {
     if (meters != nullptr) meters->assign(opcode, name, version, signature);

@@ -1,4 +1,4 @@
-// A file that grows up to a size and is then put aside.
+// A file that is rotated at a size limit.
 #pragma once
 
 #include <cstdint>
@@ -9,15 +9,14 @@
 
 namespace dwell::runtime {
 
-// Appends to "<path>"; when that has so many bytes, it becomes "<path>.1", which becomes "<path>.2", and so on; the oldest goes when there
-// would be more than `files`. Text that is written at once stays in one file. What is no file, as a pipe or a device, is never put aside.
-// Used by one thread at a time.
+// Appends to "<path>". At the size limit "<path>" is renamed to "<path>.1", that one to "<path>.2", and so on; the oldest beyond `files` is
+// deleted. A single write stays in one file. Pipes and devices are never rotated. Used by one thread at a time.
 class RotatedFile {
  public:
-  // `bytes` 0: never put aside. Throws errc::invalid_argument with the system's reason when the file cannot be opened.
+  // `bytes` 0: no rotation. Throws errc::invalid_argument with the system's reason when the file cannot be opened.
   RotatedFile(std::string path, std::uint64_t bytes, unsigned files);
 
-  // Writes all of it. Returns what went wrong, with the file's name; empty when nothing did.
+  // Writes all of the text. Returns the error with the file's name; empty on success.
   std::string write(std::string_view text);
 
  private:
@@ -34,7 +33,7 @@ class RotatedFile {
   std::uint64_t size_ = 0;
 };
 
-// Writes all of the text to a descriptor. 0, or the errno of what went wrong.
+// Writes all of the text to a descriptor. Returns 0 or an errno.
 int write_all(int descriptor, std::string_view text) noexcept;
 
 }  // namespace dwell::runtime

@@ -1,4 +1,4 @@
-// How many lines one site may log in a second.
+// Rate limit of log lines per site.
 #pragma once
 
 #include <chrono>
@@ -10,7 +10,7 @@
 
 namespace dwell::runtime {
 
-// A site is a format of a version of an operator. Its second begins when a line of it is found. Used by one thread at a time.
+// A site is a format of a version of an operator. Its second begins with its first line. Used by one thread at a time.
 class SiteLimit {
  public:
   using Clock = std::chrono::steady_clock;
@@ -27,8 +27,8 @@ class SiteLimit {
     return false;
   }
 
-  // Forgets the sites whose second is over at `now`. Before, calls `tell(line, count)` for each that had `count` lines too many, of which
-  // `line` was the first of all.
+  // Removes the sites whose second is over at `now`. Calls `tell(line, count)` before for each that had `count` lines too many; `line` was
+  // its first line.
   template <class Tell>
   void end_seconds(Clock::time_point now, Tell tell) {
     std::erase_if(sites_, [&](const auto& entry) {

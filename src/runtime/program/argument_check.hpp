@@ -1,4 +1,4 @@
-// Whether the arguments of a call fit an operator or a kernel.
+// Checks the arguments of a call against an operator or a kernel.
 #pragma once
 
 #include <span>
@@ -8,7 +8,7 @@
 
 namespace dwell::runtime {
 
-// Whether a parameter declared so takes an argument of the type given: detail::accepts, detail::kernel_accepts.
+// Whether parameter `declared` accepts an argument of type `given`: detail::accepts, detail::kernel_accepts.
 using Accepts = bool (*)(const Parameter& declared, const Parameter& given);
 
 // Throws errc::signature_mismatch, with both lists and the first difference, unless `given` fits what the `kind` ("operator", "kernel")

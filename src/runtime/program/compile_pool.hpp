@@ -12,15 +12,15 @@
 
 namespace dwell::runtime {
 
-// Runs jobs on threads of low priority, which it starts as they are needed. Members may be called from any thread; stop and the destructor
-// must not be called from a job. run, run_at and prepare throw errc::out_of_memory when the pool has no thread and cannot start one, and
+// Runs jobs on threads of low priority, started on demand. Members may be called from any thread; stop and the destructor must not be
+// called from a job. run, run_at and prepare throw errc::out_of_memory when the pool has no thread and cannot start one, and
 // std::bad_alloc; then nothing is queued.
 class CompilePool {
  public:
   using Job = std::function<void()>;  // must not throw
   using Clock = std::chrono::steady_clock;
 
-  // A job that is certain to run: run_next cannot fail, stop does not drop it.
+  // A job that always runs: run_next cannot fail, and stop does not drop it.
   class Errand {
    public:
     Errand() = default;
@@ -36,12 +36,12 @@ class CompilePool {
   CompilePool(const CompilePool&) = delete;
   CompilePool& operator=(const CompilePool&) = delete;
 
-  // Jobs run in the order in which they come. After stop they are dropped.
+  // Queues a job in FIFO order. After stop jobs are dropped.
   void run(Job job);
   void run_at(Clock::time_point when, Job job);
-  // Takes all steps that can fail before run_next.
+  // Performs all steps of run_next that can fail.
   Errand prepare(Job job);
-  // Runs before all jobs; on the calling thread when the pool has stopped.
+  // Runs an errand before all jobs; on the calling thread when the pool has stopped.
   void run_next(Errand errand) noexcept;
 
   // Drops jobs that have not begun. Waits for running ones and for errands.
@@ -49,7 +49,7 @@ class CompilePool {
 
  private:
   void work() noexcept;
-  // Starts a thread for one more job, unless one is idle or there are enough.
+  // Starts a thread for one more job, unless one is idle or the limit is reached.
   void make_thread() DWELL_REQUIRES(mutex_);
 
   const std::size_t most_;
@@ -59,7 +59,7 @@ class CompilePool {
   std::list<Job> jobs_ DWELL_GUARDED_BY(mutex_);
   std::multimap<Clock::time_point, Job> timed_ DWELL_GUARDED_BY(mutex_);
   std::vector<std::jthread> threads_ DWELL_GUARDED_BY(mutex_);
-  std::size_t serving_ DWELL_GUARDED_BY(mutex_) = 0;  // threads that will look for a job again
+  std::size_t serving_ DWELL_GUARDED_BY(mutex_) = 0;  // threads that will check for another job
   std::size_t idle_ DWELL_GUARDED_BY(mutex_) = 0;     // among them, those without a job
   bool stopped_ DWELL_GUARDED_BY(mutex_) = false;
 };

@@ -1,4 +1,4 @@
-// The table of opcodes, and the image that holds what it names.
+// The table of opcodes, and the image with its entries.
 #pragma once
 
 #include <atomic>
@@ -34,60 +34,59 @@ struct ImageState {
 
 namespace dwell::runtime {
 
-// The object of a version for Tier::lto, compiled from the same input as its own; its own where the input has changed. Throws as
+// Compiles a version's object for Tier::lto from the same input; returns its own object if the input has changed. Throws as
 // Compiler::compile.
 jit::Object compile_inlinable(jit::Compiler& compiler, const Version& version);
 
-// Gives versions their opcodes, links them, and hands images over. Members may be called from any thread; changes are made one after the
-// other.
+// Assigns opcodes to versions, links them, and hands images over. Members may be called from any thread; changes are serialised.
 //
-// Invariants: an opcode means the same entry, and the same versions of what that uses, in every image that holds it; a binding of a version
-// leaves the image only when it is retired, is not the one that rollback would return to, and every task submitted before its retirement is
-// complete. Modelled in tests/model/swap.pml and uses.pml.
+// Invariants: an opcode means the same entry, and the same versions of the operators it uses, in every image that contains it. A binding
+// leaves the image only when it is retired, rollback would not return to it, and every task submitted before its retirement is complete.
+// Modelled in tests/model/swap.pml and uses.pml.
 class ImageTable {
  public:
-  // `tier` is that of the images that `apply` makes.
+  // `tier`: of the images made by `apply`.
   ImageTable(jit::Compiler& compiler, backend::Backend& backend, Keeper& keeper, SubmissionQueue& queue, Tier tier = Tier::relocatable,
              Parts parts = Parts::used, const Limits& limits = {}, const Observers& observers = {});
 
-  // A version that is to become the current one of its definition. Takes its number and its place in the history when that has happened.
+  // A version that is to become current in its definition. It gets its number and its place in the history then.
   struct Change {
     std::shared_ptr<detail::DefinitionState> definition;
     std::unique_ptr<Version> fresh;
   };
-  // Brings all of them into the image with one hand-over and makes them current, in order, at one position of the queue. Operators that use
-  // one of theirs are bound to the new versions there too. Throws what steps_for throws, errc::link_failed, errc::resource_limit and what
-  // loading throws; then nothing has changed, `changes` neither.
+  // Adds all of them to the image with one hand-over and makes them current, in order, at one position of the queue. Rebinds operators that
+  // use them at the same position. Throws as steps_for and loading, errc::link_failed, errc::resource_limit; then nothing has changed, nor
+  // have `changes`.
   void apply(std::span<Change> changes);
-  // Makes the version below the current one current again. Throws errc::no_previous_version.
+  // Makes the version with the next lower number current again. Throws errc::no_previous_version.
   void rollback(detail::DefinitionState& definition);
 
-  // Hands over an image of Tier::lto with what the table holds now; compiles and links it first, without keeping changes waiting. False
-  // when a change came meanwhile, `stop` was asked for, or the lease did not come to its end in time, since a task runs long: then nothing
-  // has happened. To be called by one thread at a time. Throws as apply.
+  // Hands over an image of Tier::lto with the table's current content; compiles and links it first, without blocking changes. False, with
+  // nothing changed, after a concurrent change, a stop request, or if a long task kept the lease from ending in time. Called by one thread
+  // at a time. Throws as apply.
   bool promote(const std::stop_token& stop);
-  // Parts of the loop (device/part.hpp) that every image has from now on.
+  // Returns the parts of the loop (device/part.hpp) of every image from now on.
   std::uint32_t parts() const noexcept { return parts_.load(std::memory_order_acquire); }
-  // Sees to it that the image that runs has these parts, and all that come: links one and hands it over where they are new. What needs them
-  // is put into the ring behind that. Throws errc::link_failed, errc::resource_limit and what loading throws; then nothing has changed.
+  // Ensures that the running image and later ones have these parts: links and hands over an image if they are new. Tasks that need them are
+  // placed afterwards. Throws errc::link_failed, errc::resource_limit and as loading; then nothing has changed.
   void require(std::uint32_t parts);
 
-  // Of the image that runs.
+  // Returns the running image's tier.
   Tier tier() const;
-  // Grows with every image of `apply`.
+  // Returns a number that grows with every image of `apply`.
   std::uint64_t revision() const;
-  // Tasks that images of a tier have completed, but for those in flight. Only grows.
+  // Returns the number of tasks completed by images of a tier, without those in flight. Only grows.
   std::uint64_t tasks(Tier tier) const;
 
-  // The entry that has this opcode, as "name (version n)"; "an unknown operator" if there is none.
+  // Returns the name of the entry with this opcode, "name (version n)"; "an unknown operator" if there is none.
   std::string name_of(std::uint32_t opcode) const;
 
-  // The image that runs, and what its opcodes are. Waits for one that is being handed over. Null before the first.
+  // Returns the running image and its opcodes. Waits for a hand-over in progress. Null before the first.
   std::shared_ptr<const detail::ImageState> snapshot() const;
   jit::Resources resources() const;
   // The symbols of the current version's entries, by instance.
   std::vector<std::string> symbols(const detail::DefinitionState& definition) const;
-  // The current versions, in the order of their definition. Waits for an image that is being handed over.
+  // The current versions, in the order of their definition. Waits for a hand-over in progress.
   struct Current {
     std::string name;
     std::uint32_t version = 0;
@@ -100,8 +99,8 @@ class ImageTable {
   std::chrono::nanoseconds last_hand_over() const;
 
  private:
-  // Those that throw have changed nothing then; all steps that can fail come before the image takes over.
-  // What these make necessary, with all of it in the image and room to take note of it.
+  // Functions that throw have changed nothing; all steps that can fail come before the image takes over.
+  // The steps for `moves`, with all bindings in the image and memory reserved to commit them.
   struct Prepared {
     std::vector<Step> steps;
     std::vector<SubmissionQueue::Switch> switches;  // empty, with room for all
@@ -109,17 +108,17 @@ class ImageTable {
   Prepared prepare(std::span<const Move> moves) DWELL_REQUIRES(mutex_);
   void commit(Prepared& prepared) noexcept DWELL_REQUIRES(mutex_);
   void link_and_load(std::span<Step> steps, std::size_t moves) DWELL_REQUIRES(mutex_);
-  // Gives the entries of fresh bindings their opcodes.
+  // Assigns opcodes to the entries of fresh bindings.
   void place(std::span<Step> steps) DWELL_REQUIRES(mutex_);
   std::vector<jit::Opcode> opcodes(Tier tier) const DWELL_REQUIRES(mutex_);
   std::unique_ptr<backend::LoadedImage> load(const jit::Image& image) DWELL_REQUIRES(mutex_);
-  // Makes the image the one that runs. Throws errc::resource_limit, and what loading throws.
+  // Makes the image the running one. Throws errc::resource_limit, and as loading.
   void hand_over(std::shared_ptr<const jit::Image> image, Tier tier, std::span<const Step> newcomers) DWELL_REQUIRES(mutex_);
   void note_image(std::shared_ptr<const jit::Image> image, Tier tier, std::chrono::nanoseconds took) noexcept DWELL_REQUIRES(mutex_);
-  // Tasks that have completed, at least: a task in flight that takes several slots holds back as many. Only grows.
+  // Returns a lower bound of completed tasks: an incomplete task of several slots hides as many. Only grows.
   std::uint64_t completed() const noexcept;
-  // Throws errc::resource_limit when the image, for which the device has so much room, must not take over. `newcomers`: fresh ones among
-  // these are versions that it adds.
+  // Throws errc::resource_limit when the image must not take over. `room`: workers that the device can hold with it. `newcomers`: the fresh
+  // ones are versions that it adds.
   void check(const jit::Image& image, std::span<const Step> newcomers, std::optional<std::uint32_t> room) const DWELL_REQUIRES(mutex_);
   std::uint32_t free_opcode() DWELL_REQUIRES(mutex_);
   void give_back(const Binding& binding) noexcept DWELL_REQUIRES(mutex_);
@@ -133,10 +132,10 @@ class ImageTable {
   Limits limits_;
   const Tier tier_of_changes_;
   const Observers observers_;
-  mutable std::atomic<std::uint64_t> completed_{0};  // the most that completed() has found; relaxed: a number alone
+  mutable std::atomic<std::uint64_t> completed_{0};  // the maximum result of completed(); relaxed: guards no other data
 
   mutable Mutex mutex_;                                  // held while an image is linked and handed over
-  std::atomic<std::uint32_t> parts_;                     // of the image that runs; only grows
+  std::atomic<std::uint32_t> parts_;                     // of the running image; only grows
   std::uint32_t parts_wanted_ DWELL_GUARDED_BY(mutex_);  // of the next one
   std::vector<std::shared_ptr<detail::DefinitionState>> definitions_ DWELL_GUARDED_BY(mutex_);
   struct Place {
@@ -146,7 +145,7 @@ class ImageTable {
   std::vector<Place> table_ DWELL_GUARDED_BY(mutex_);  // by opcode
   std::shared_ptr<const jit::Image> image_ DWELL_GUARDED_BY(mutex_);
 
-  // Read by others while an image is being made.
+  // Guards data read while an image is being linked.
   mutable Mutex facts_mutex_;
   jit::Resources resources_ DWELL_GUARDED_BY(facts_mutex_);
   std::uint64_t images_[2] DWELL_GUARDED_BY(facts_mutex_) = {};  // by tier
@@ -155,7 +154,7 @@ class ImageTable {
   std::uint64_t tasks_[2] DWELL_GUARDED_BY(facts_mutex_) = {};       // by tier, until the last hand-over
   std::uint64_t completed_then_ DWELL_GUARDED_BY(facts_mutex_) = 0;  // at the last hand-over
   std::chrono::nanoseconds last_hand_over_ DWELL_GUARDED_BY(facts_mutex_){0};
-  // By opcode. A task that has failed may be asked about when its version is long gone.
+  // By opcode. Kept after a version is gone, for queries of failed tasks.
   std::vector<std::shared_ptr<const std::string>> names_ DWELL_GUARDED_BY(facts_mutex_);
 };
 

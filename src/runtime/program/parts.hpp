@@ -1,4 +1,4 @@
-// Parts that a program names, as bits of DWELL_PARTS.
+// Maps Parts to bits of DWELL_PARTS.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace dwell::runtime {
 
-// A part as a program names it, and the bits of DWELL_PARTS that it needs beside the base.
+// A part, and the bits of DWELL_PARTS that it needs beside the base.
 struct PartRow {
   Part part;
   std::uint32_t bits;
@@ -25,7 +25,7 @@ inline constexpr std::array<PartRow, kPartNames.size()> kParts = {{
     {Part::repeats, device::part::repeats},
 }};
 
-// DWELL_PARTS for a program that names `parts`.
+// Returns DWELL_PARTS for `parts`.
 constexpr std::uint32_t loop_bits(Parts parts) {
   if (parts == Parts::all) return device::part::all;
   std::uint32_t bits = device::part::base;

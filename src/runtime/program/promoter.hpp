@@ -1,4 +1,4 @@
-// When an image is worth inlining.
+// Decides when to build an inlined image.
 #pragma once
 
 #include <chrono>
@@ -13,14 +13,14 @@
 
 namespace dwell::runtime {
 
-// Has an image of Tier::lto made in the background once the set of operators has stood for a while and is in use. It takes part in no
-// change: one that comes meanwhile makes the work void, and the wait begins anew. The image takes over at the end of a lease that comes by
-// itself: while a task runs that does not let the lease end, everything stays as it is. Members may be called from any thread.
+// Builds an image of Tier::lto in the background once the set of operators is stable for a while and in use. Never blocks a change: a
+// concurrent change discards the work, and the wait begins anew. The image takes over when a lease ends by itself; while a task keeps the
+// lease from ending, nothing changes. Members may be called from any thread.
 class Promoter {
  public:
   using Warn = std::function<void(std::string_view)>;
 
-  // How long the set must have stood when it is used at all, and when it is used much: so many tasks since.
+  // The time for which the set must be stable: with any use, and with heavy use (this many tasks since).
   static constexpr std::chrono::milliseconds kStable{1000};
   static constexpr std::chrono::milliseconds kHot{100};
   static constexpr std::uint64_t kHotTasks = 100'000;
@@ -28,9 +28,9 @@ class Promoter {
   Promoter(ImageTable& table, CompilePool& pool, SubmissionQueue& queue, Warn warn)
       : table_(table), pool_(pool), queue_(queue), warn_(std::move(warn)) {}
 
-  // To be called behind every hand-over of another tier.
+  // Called after every hand-over of another tier.
   void changed() noexcept;
-  // Ends the work under way as soon as can be. Before the pool stops.
+  // Ends the current work as soon as possible. Called before the pool stops.
   void stop() { stop_.request_stop(); }
 
  private:

@@ -1,15 +1,15 @@
-// Run-down protection: an object's end waits for the callers inside.
+// Run-down protection: an object's destruction waits for the callers inside.
 #pragma once
 
 #include "base/mutex.hpp"
 
 namespace dwell::runtime {
 
-// Admits callers to an object until its end begins; the end waits until the last caller has left. For callers that could outlive the object
-// otherwise; they share the ownership of the Rundown. Members may be called from any thread.
+// Admits callers to an object until close(), which waits until the last caller has left. For callers that could outlive the object; they
+// share the ownership of the Rundown. Members may be called from any thread.
 class Rundown {
  public:
-  // Inside while it lives, unless the end has begun.
+  // Inside while it lives, unless close() has begun.
   class Visit {
    public:
     explicit Visit(Rundown& of) : of_(of.enter() ? &of : nullptr) {}
@@ -24,7 +24,7 @@ class Rundown {
     Rundown* of_;
   };
 
-  // Admits no further callers, and returns when none is inside. Not to be called from inside.
+  // Admits no further callers, and returns when none is inside. Must not be called from inside.
   void close() {
     Lock lock(mutex_);
     closed_ = true;

@@ -1,4 +1,4 @@
-// Which of the tasks in flight have begun.
+// Finds the tasks in flight that have begun.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +14,13 @@
 
 namespace dwell::runtime {
 
-// Reads out of the arena what the workers have left there. A task that waits for others, or in the ring, in the ready queue, or for its
-// graph's exec, has not begun. One whose operator has been called and that is not complete is one of these:
+// Reads the workers' state from the arena. A task that waits for others, in the ring, in the ready queue, or for its graph's exec, has not
+// begun. An incomplete task whose operator was called is one of these:
 //   the launch of a graph, which has its exec (GraphHead::pending, position)
 //   a task that has made others, which has a record (Spawned)
 //   a wide task, of which groups were drawn (Wide::next)
 //   a gang that has yielded (GangState::resumed)
-// Owns none of the parts, which outlive it.
+// Does not own the parts, which outlive it.
 class BegunTasks {
  public:
   struct Parts {
@@ -31,8 +31,8 @@ class BegunTasks {
   };
   explicit BegunTasks(const Parts& parts) : parts_(parts) {}
 
-  // Those that have begun and are not complete, with words that say how far they came. Called while no lease is on the device and nothing
-  // is submitted. Throws errc::device_lost and std::bad_alloc.
+  // Returns the begun, incomplete tasks, with a description of their progress. Called while no lease is on the device and nothing is
+  // submitted. Throws errc::device_lost and std::bad_alloc.
   Reaper::Begun find() const;
 
  private:

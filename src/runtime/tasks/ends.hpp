@@ -1,4 +1,4 @@
-// The ends of tasks and launches: whether they have come, and waiting for them.
+// Completion of tasks and launches: queries and waits.
 #pragma once
 
 #include <chrono>
@@ -15,10 +15,10 @@
 
 namespace dwell::runtime {
 
-// Takes positions of tasks, and numbers of launches with detail::kLaunch. Who waits keeps the loop coming, lets other threads lead the
-// callbacks of graphs meanwhile, and hears of a stall. Owns none of the parts, which outlive it. Members may be called from any thread.
-// They throw errc::invalid_argument for a captured task, and for a wait that could not end because the calling thread runs a callback of
-// what it would wait for; waits throw the failure of the device and errc::stalled too.
+// Takes positions of tasks, and numbers of launches with detail::kLaunch. A waiting thread keeps the loop running, lets other threads lead
+// the callbacks of graphs, and detects a stall. Does not own the parts, which outlive it. Members may be called from any thread. They throw
+// errc::invalid_argument for a captured task, and for a wait that could never end because the calling thread runs a callback of the awaited
+// task. Waits also throw the failure of the device and errc::stalled.
 class Ends {
  public:
   using Clock = std::chrono::steady_clock;
@@ -35,9 +35,9 @@ class Ends {
   Ends(const Ends&) = delete;
   Ends& operator=(const Ends&) = delete;
 
-  // Also true of a task that the device has taken with it.
+  // Whether the task is complete, or lost with the device.
   bool done(std::uint64_t position);
-  // Waits until `deadline` if there is one; false when that comes first.
+  // Waits until `deadline`, if any; false at the deadline.
   bool wait(std::uint64_t position, std::optional<Clock::time_point> deadline);
   // Waits for all tasks before `position`.
   void wait_before(std::uint64_t position);
@@ -45,11 +45,10 @@ class Ends {
   void wait_all();
 
   // Calls `callback` on a thread of the runtime once the task (or launch) at `position` is complete, or lost with the device. False when
-  // the runtime is closed: then it does not, and leaves the callback to the caller. `or_stalled`: or once the watchdog says that it will
-  // not be.
+  // the runtime is closed: then `callback` stays with the caller. `or_stalled`: also calls it once the watchdog reports a stall.
   bool when_done(std::uint64_t position, bool or_stalled, Notifier::Callback& callback);
-  // The same in two steps, with `or_stalled`, of which the second takes no memory and throws errc::invalid_argument alone. The first
-  // throws errc::closed too.
+  // when_done with `or_stalled` in two steps. The first also throws errc::closed; the second allocates nothing and throws only
+  // errc::invalid_argument.
   struct Prepared {
     std::shared_ptr<std::uint64_t> position;
     Notifier::Prepared request;
@@ -58,7 +57,7 @@ class Ends {
   bool when_done(std::uint64_t position, Prepared& prepared);
 
  private:
-  // The calling thread is about to wait: nobody waits for places that it has and does not use.
+  // Called by a thread before it waits: skips its unused places, so that nobody waits for these.
   void rest();
   // Throws errc::invalid_argument when the calling thread runs a callback of a launch before `position`, and would wait for it.
   void check_own_launch(std::uint64_t position) const;

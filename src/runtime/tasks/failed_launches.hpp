@@ -1,4 +1,4 @@
-// Which nodes of graphs have failed, in words.
+// Describes failed nodes of graphs.
 #pragma once
 
 #include "backend/backend.hpp"
@@ -8,7 +8,7 @@
 
 namespace dwell::runtime {
 
-// Returns how the queue words failures of launches, those inside of tasks too. The arguments outlive it.
+// Returns the functions by which the queue describes failures of launches, including launches by tasks. The arguments outlive it.
 SubmissionQueue::Launches failed_launches(backend::Backend& backend, const LoopMemory& memory, const Graphs& graphs);
 
 }  // namespace dwell::runtime

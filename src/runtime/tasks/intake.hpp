@@ -1,4 +1,4 @@
-// Tasks and launches of graphs on their way into the ring.
+// Submission of tasks and launches of graphs.
 #pragma once
 
 #include <cstddef>
@@ -22,13 +22,13 @@
 
 namespace dwell::runtime {
 
-// Takes tasks in: refuses those that cannot run, gives them to the calling thread's recorder when it has one, replaces launches that they
-// wait for by gates and long arguments by blocks, waits for room in the ring, and sees to it that the loop comes. Owns none of the parts,
-// which outlive it. Members may be called from any thread. They throw the failure of the device, errc::closed, and what their checks say.
+// Submits tasks: checks them, passes them to the calling thread's recorder if it has one, replaces launches in their order by gates and
+// long arguments by blocks, waits for room in the ring, and wakes the loop. Does not own the parts, which outlive it. Members may be called
+// from any thread. They throw the failure of the device, errc::closed, and the errors of their checks.
 class Intake {
  public:
   struct Parts {
-    const Core* runtime;  // whose recorder is asked for; never followed
+    const Core* runtime;  // identifies the recorder; never dereferenced
     OpenCheck check_open;
     SubmissionQueue& queue;
     Keeper& keeper;
@@ -55,33 +55,32 @@ class Intake {
     parts_.keeper.submitted();
     return position != SubmissionQueue::kNoRoom ? position : wait_for_room(op, slot);
   }
-  // Several, of which `follows` says that the thread has just submitted others of the same call.
+  // Several tasks. `follows`: the thread has just submitted others in the same call.
   std::uint64_t enqueue_plain(detail::OperatorState& op, const detail::FirstSlot* slots, std::size_t count, bool follows = false);
-  // With `switches`, only while no version has changed since there were so many changes; else they return SubmissionQueue::kSwitched.
+  // With `switches`, only if SubmissionQueue::switches() still has this value; else they return SubmissionQueue::kSwitched.
   std::uint64_t enqueue(detail::OperatorState& op, const detail::Task& task, std::uint64_t switches);
-  // The same without waiting. Nothing when there is no room.
+  // As enqueue, without waiting. Nothing when there is no room.
   std::optional<std::uint64_t> try_enqueue(detail::OperatorState& op, const detail::Task& task, std::uint64_t switches);
 
-  // Submit the launch of a graph, whose nodes have the opcodes that were current after so many switches. Return its position, or nothing
-  // when a version has changed since. The second gives `changes` of words (device/graph_layout.hpp) in memory beside the ring, as many
-  // as that holds; `words` are the first three of the launch and have room for two more. With no group it only changes the exec. `name`: of
-  // the graph.
+  // Submit the launch of a graph, whose nodes have the opcodes of `switches`. Return its position, or nothing when a version has changed
+  // since. The second passes as many `changes` of words (device/graph_layout.hpp) as fit in memory beside the ring; `words` are the first
+  // three of the launch and have room for two more. With no group it only changes the exec. `name`: of the graph.
   std::optional<std::uint64_t> launch_graph(const detail::Task& task, std::uint64_t switches, std::string_view name);
   std::optional<std::uint64_t> launch_graph(std::uint32_t* words, const std::vector<std::uint32_t>& changes, std::uint32_t flags,
                                             std::uint32_t groups, const detail::Waits* waits, std::uint64_t switches,
                                             std::string_view name);
 
-  // As Runtime::cancel, of a position or the number of a launch.
+  // As Runtime::cancel, for a position or the number of a launch.
   bool cancel(std::uint64_t position);
 
  private:
   // Calls try_submit, which places tasks, until it returns true.
   template <class TrySubmit>
   void retry(TrySubmit try_submit);
-  // By value, so that a task on its short way stays in registers.
+  // By value, so that a task stays in registers on the fast path.
   [[gnu::noinline, gnu::cold]] std::uint64_t wait_for_room(detail::OperatorState& op, detail::FirstSlot slot);
   std::uint64_t enqueue_block(detail::OperatorState& op, const detail::Task& task, std::uint64_t switches);
-  // Throws errc::unsupported for a priority where there are none, errc::invalid_argument for a captured ticket in `after`.
+  // Throws errc::unsupported for a priority without Options::priorities, errc::invalid_argument for a captured ticket in `after`.
   void check(const detail::Task& task) const;
   // Throws errc::invalid_argument for a gang that has more groups than there are workers.
   void check_gang(std::uint32_t groups) const;

@@ -1,4 +1,4 @@
-// How tasks and launches have ended.
+// Results of tasks and launches.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace dwell::runtime {
 
-// Words what the queue and the launches have noted of failures. Takes positions of complete tasks, and numbers of launches with
-// detail::kLaunch. Owns none of the parts, which outlive it. Members may be called from any thread.
+// Formats the failures recorded by the queue and the launches. Takes positions of complete tasks, and numbers of launches with
+// detail::kLaunch. Does not own the parts, which outlive it. Members may be called from any thread.
 class Outcomes {
  public:
   struct Parts {
@@ -25,7 +25,7 @@ class Outcomes {
     const Launches& launches;
     const HostCalls& host_calls;
     std::uint32_t scratch_bytes;  // Options::scratch_bytes
-    std::uint32_t most_spawned;   // tasks of operators that there may be at once
+    std::uint32_t most_spawned;   // limit of concurrent tasks of operators
   };
   explicit Outcomes(const Parts& parts) : parts_(parts) {}
   Outcomes(const Outcomes&) = delete;
@@ -33,16 +33,16 @@ class Outcomes {
 
   // Ticket::status.
   int status_of(std::uint64_t position);
-  // The error of one that has not succeeded.
+  // Returns the error of a task or launch that has not succeeded.
   std::optional<Error> error_of(std::uint64_t position);
 
-  // What a shell must know behind the end of its core. The tasks that are not complete and have not begun:
+  // For a shell after the end of its core. Adds the incomplete tasks that have not begun.
   void add_open(const Reaper::Begun& begun, detail::Shell::Ranges& open) const;
-  // Those that did not succeed, and those that are not complete.
+  // Adds the failed tasks, and the incomplete ones.
   void add_all(detail::Shell::TaskEnds& ended, detail::Shell::Ranges& open);
 
  private:
-  // The words of an error for a task with this status, behind the task's name.
+  // Returns the error's text after the task's name, for this status.
   std::string how_it_failed(int status, const std::string& why) const;
 
   const Parts parts_;

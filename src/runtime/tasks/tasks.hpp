@@ -1,4 +1,4 @@
-// The tasks of a runtime: how they come, how they end, and who waits for whom.
+// The tasks of a runtime: submission, completion, and waits.
 #pragma once
 
 #include <cstdint>
@@ -54,7 +54,7 @@ class Tasks {
   Outcomes& outcomes() { return outcomes_; }
   const BegunTasks& begun() const { return begun_; }
   RuntimeWatch& watch() { return watch_; }
-  // As of Ends; a trace shows it.
+  // As in Ends; recorded in traces.
   bool wait(std::uint64_t position, std::optional<Ends::Clock::time_point> deadline) {
     HostSpan span(&events_, TraceEvent::Kind::wait);
     span.id = position;
@@ -64,7 +64,7 @@ class Tasks {
 
  private:
   HostEvents& events_;
-  // In place, for the sake of submitters.
+  // In place, one indirection less for submitters.
   RuntimeWatch watch_;
   Intake intake_;
   Ends ends_;

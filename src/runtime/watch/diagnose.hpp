@@ -1,4 +1,4 @@
-// Who waits for whom: from the ring, and from what the host knows besides, to a Diagnosis.
+// Computes a Diagnosis from the ring and from the host's state.
 #pragma once
 
 #include <chrono>
@@ -17,14 +17,14 @@
 
 namespace dwell::runtime {
 
-// What the host knows of the tasks in flight beside the ring. A snapshot.
+// The host's state of tasks in flight outside of the ring. A snapshot.
 struct Circumstances {
-  // The callback of a host node, which the device has called and the host has not answered.
+  // A callback of a host node, requested by the device and not answered by the host.
   struct Callback {
     std::uint32_t launch = 0;                // position of the launch, modulo 2^32
     std::string name;                        // of the node
     bool begun = false;                      // it runs
-    std::optional<std::uint64_t> waits_for;  // a task of this runtime for which it waits, however long that takes
+    std::optional<std::uint64_t> waits_for;  // a task of this runtime for which it waits without a time limit
     std::chrono::nanoseconds since{0};
   };
   std::vector<InFlightTasks::Record> records;
@@ -34,23 +34,23 @@ struct Circumstances {
   bool parked = false;
   bool proven = false;  // no worker runs a task whose record is marked as over, or has none
   std::function<std::string(std::uint32_t opcode)> name_of;
-  // The node whose record has this offset, and the offset of its exec; nothing when the exec is gone.
+  // Returns the node whose record has this offset, and the offset of its exec; nothing if the exec no longer exists.
   std::function<std::optional<std::pair<std::string, std::uint64_t>>(std::uint64_t offset)> node_at;
-  // The name of the graph whose exec begins at this offset; empty without one.
+  // Returns the name of the graph whose exec is at this offset; empty without one.
   std::function<std::string(std::uint64_t exec)> graph_name_of;
-  // The positions of launches of the exec at this offset, and of tasks whose operators may launch it. May name one twice, and one that is
-  // complete.
+  // Returns the positions of launches of the exec at this offset, and of tasks whose operators may launch it. May contain duplicates and
+  // complete ones.
   std::function<std::vector<std::uint64_t>(std::uint64_t exec)> users;
 };
 
-// The tasks in flight of which one has the nodes of an exec run that run now, oldest first: its launch by the host that does not wait for
-// another task, and tasks whose operators may launch it. Of several, nothing in host memory says which it is.
+// Returns the tasks in flight that may own an exec's running nodes, oldest first: its launch by the host that does not wait for another
+// task, and tasks whose operators may launch it. Host memory does not show which of several it is.
 std::vector<RingView::Task> owners_of(std::uint64_t exec, const RingView& ring, const Circumstances& known);
 
-// Looks at what is in flight, however much that is. Reads host memory alone and waits for nothing. Throws std::bad_alloc.
+// Visits all tasks in flight. Reads host memory only and never waits. Throws std::bad_alloc.
 Diagnosis diagnose(const RingView& ring, const Circumstances& known);
 
-// One line: the circles, else the first tasks and what they wait for.
+// Formats one line: the cycles, else the first tasks and what they wait for.
 std::string in_short(const Diagnosis& diagnosis);
 
 }  // namespace dwell::runtime

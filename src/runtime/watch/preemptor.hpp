@@ -17,12 +17,12 @@
 
 namespace dwell::runtime {
 
-// The tasks whose workers have the same in both snapshots. `all`: no worker was free meanwhile, so those that have noted nothing run tasks
-// that operators have made.
+// Returns the tasks that the same workers hold in both snapshots. `all`: no worker was free meanwhile, so workers without a record run
+// tasks that operators have made.
 std::vector<Preemption::Holder> held_all_along(const RingView& ring, const Circumstances& before, const Circumstances& after, bool all);
 
-// Submits *requests*: tasks of no group, which go the way of every task of their priority, and tell when the worker came that would have
-// run one. Members may be called from any thread.
+// Submits *requests*: tasks with no group, which queue like every task of their priority, and complete when a worker would have run them.
+// Members may be called from any thread.
 class Preemptor {
  public:
   using Clock = std::chrono::steady_clock;
@@ -35,14 +35,14 @@ class Preemptor {
   Preemptor(const Preemptor&) = delete;
   Preemptor& operator=(const Preemptor&) = delete;
 
-  // As Runtime::preempt, of a runtime with priorities. Throws errc::invalid_argument, and what `wait` throws.
+  // As Runtime::preempt, for a runtime with priorities. Throws errc::invalid_argument, and as `wait`.
   Preemption preempt(unsigned priority, std::chrono::nanoseconds timeout);
 
  private:
   static constexpr unsigned kPriorities = 8;
-  // Places a request, unless the last one of the priority is not complete: then that tells. Nothing when the ring has no room.
+  // Places a request, or reuses the incomplete last one of the priority. Nothing when the ring has no room.
   std::optional<std::uint64_t> request(unsigned priority);
-  // The drain behind which the task at `position` stands in the ring, and which is not complete.
+  // Returns the incomplete drain before the task at `position`.
   std::optional<std::uint64_t> drain_before(std::uint64_t position) const;
 
   const RingView ring_;

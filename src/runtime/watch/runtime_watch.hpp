@@ -1,4 +1,4 @@
-// The watchdog's eyes at a runtime, and the runtime's diagnosis.
+// Connects the watchdog to a runtime; computes the runtime's diagnosis.
 #pragma once
 
 #include <chrono>
@@ -24,8 +24,8 @@
 
 namespace dwell::runtime {
 
-// Reads what the parts of a runtime know of tasks that are not complete. Owns none of the parts, which outlive it. Members may be called
-// from any thread; those of Watched by the watchdog alone, but for look.
+// Reads the state of incomplete tasks from the parts of a runtime. Does not own the parts, which outlive it. Members may be called from any
+// thread; those of Watched only by the watchdog, except look.
 class RuntimeWatch final : private Watched {
  public:
   struct Parts {
@@ -40,7 +40,7 @@ class RuntimeWatch final : private Watched {
     std::chrono::nanoseconds lease_time;
     std::function<void(std::string_view)> warn;
   };
-  // `timeout`: Options::stall_timeout; 0: there is no watchdog. Throws errc::out_of_memory.
+  // `timeout`: Options::stall_timeout; 0: no watchdog. Throws errc::out_of_memory.
   RuntimeWatch(Parts parts, std::chrono::nanoseconds timeout);
   ~RuntimeWatch() override { stop(); }
   RuntimeWatch(const RuntimeWatch&) = delete;
@@ -49,24 +49,24 @@ class RuntimeWatch final : private Watched {
   // As Runtime::diagnose.
   Diagnosis diagnose() const { return diagnose(holds(0)); }
 
-  // What is known now.
+  // Returns the current state.
   Circumstances circumstances() const { return circumstances(false); }
   const RingView& ring() const { return parts_.ring; }
 
-  // Ends the watchdog; nothing has stalled from now on.
+  // Ends the watchdog; stalled() is false from now on.
   void stop() noexcept {
     if (watchdog_) watchdog_->stop();
   }
   // Whether the watchdog says that the runtime has stalled. Costs a load.
   bool stalled() const { return watchdog_ != nullptr && watchdog_->stalled(); }
-  // Throws errc::stalled when that is so, and holds for the task at `position`.
+  // Throws errc::stalled if the runtime has stalled, and the verdict holds for the task at `position`.
   void check(std::uint64_t position) const {
     if (stalled()) [[unlikely]]
       check_slowly(position);
   }
-  // The same as an answer.
+  // As check, but returns it.
   bool holds(std::uint64_t position) const { return stalled() && watchdog_->verdict_on(position).has_value(); }
-  // Tasks may go on that have not.
+  // Called when blocked tasks may continue.
   void moved() noexcept {
     if (stalled()) watchdog_->moved();
   }
@@ -80,14 +80,14 @@ class RuntimeWatch final : private Watched {
 
   Diagnosis diagnose(bool proven) const;
   Circumstances circumstances(bool proven) const;
-  // A number that changes when a worker takes something up.
+  // Returns a number that changes when a worker starts a task.
   std::uint64_t digest_of_records() const;
   bool waits_for_others() const;
   void check_slowly(std::uint64_t position) const;
 
   Parts parts_;
   const std::chrono::nanoseconds timeout_;
-  const std::chrono::nanoseconds patience_;  // for leases to roll when no task runs long
+  const std::chrono::nanoseconds patience_;  // for leases to roll, without long tasks
   std::uint32_t settled_at_ = 0;             // the last lease before settle's end
   std::unique_ptr<Watchdog> watchdog_;
 };

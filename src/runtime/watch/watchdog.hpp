@@ -1,4 +1,4 @@
-// Finds out that nothing moves although work is pending.
+// Detects that pending work makes no progress.
 #pragma once
 
 #include <atomic>
@@ -14,45 +14,45 @@
 
 namespace dwell::runtime {
 
-// What a watchdog watches. All members are called by the watchdog's thread, but for look, which others call too.
+// The interface to a watched runtime. Called by the watchdog's thread; look also by others.
 class Watched {
  public:
   struct Look {
     bool pending;            // tasks are not complete
-    bool excused;            // somebody outside is waited for: it is no stall, however long it takes
-    std::uint64_t progress;  // another value when a task has ended, or a worker has taken something up
+    bool excused;            // waits for something outside of the runtime: never a stall
+    std::uint64_t progress;  // changes when a task has ended, or a worker has started one
     std::uint64_t tail;      // one past the position of the last task
   };
   virtual ~Watched() = default;
   virtual Look look() = 0;
-  // Takes all workers between two tasks, and makes `progress` tell from now on whether they take anything up: the value of that moment.
+  // Brings all workers between two tasks, and returns `progress` at that moment; from then on it changes when a worker starts a task.
   // Nothing when a task runs.
   virtual std::optional<std::uint64_t> settle() = 0;
-  // Whether workers have looked for tasks since settle().
+  // Whether workers have polled for tasks since settle().
   virtual bool has_resumed() = 0;
-  // Whether all workers have, and none is inside of a task.
+  // Whether all workers have, and none is inside a task.
   virtual bool has_passed() = 0;
-  // The error that names the tasks. Also tells who is to hear of it.
+  // Returns the error that names the tasks, and passes it to Options::warn.
   virtual Error verdict() = 0;
 };
 
-// A watchdog tells a runtime that has stalled from one that is busy. Busy looks the same from outside: a graph may run for hours, and no
-// completion, nor a worker's in-flight record, tells the host that it moves. So the proof is an experiment, in two halves of the timeout:
+// Tells a stalled runtime from a busy one. Both look alike to the host: a graph may run for hours without a completion or a new in-flight
+// record. So the proof is an experiment, in two halves of the timeout:
 //
 //   watching    nothing has ended for half of the timeout, and nobody outside is waited for
 //               └─► settle: the loop leaves the device for a moment (a task that runs long keeps it there: not stalled), and all in-flight
 //                   records are marked
-//   proving     the loop is back. Whatever a worker takes up now overwrites a mark, or completes: not stalled. Nothing for another half:
-//               └─► all workers pass into another lease, and the marks are looked at once more
-//   stalled     every wait for a task that was submitted before ends with the error, until something moves after all; for tasks that come
+//   proving     the loop is back. Any task that a worker starts now overwrites a mark, or completes: not stalled. None for another half:
+//               └─► all workers pass into another lease, and the marks are checked once more
+//   stalled     every wait for a task that was submitted before ends with the error, until there is progress after all; for tasks that come
 //               later the proof is made once more
 //
-// Costs nothing but a thread that looks eight times in a timeout, and that moment. Members may be called from any thread.
+// Costs a thread that polls eight times per timeout, and that moment. Members may be called from any thread.
 class Watchdog {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Starts its thread. `watched` outlives it. Throws errc::out_of_memory when there is no thread.
+  // Starts its thread. `watched` outlives it. Throws errc::out_of_memory when no thread can be started.
   Watchdog(Watched& watched, std::chrono::nanoseconds timeout);
   ~Watchdog() { stop(); }
   Watchdog(const Watchdog&) = delete;
@@ -63,14 +63,14 @@ class Watchdog {
 
   // Whether there is a verdict. Costs a load.
   bool stalled() const { return stalled_.load(std::memory_order_acquire); }
-  // The verdict, if it stands and holds for the task at `position`: nothing has moved since, and the task was there.
+  // Returns the verdict if it holds for the task at `position`: no progress since, and the task was submitted before.
   std::optional<Error> verdict_on(std::uint64_t position);
-  // Somebody does something that may let tasks go on: the verdict is lifted.
+  // Lifts the verdict; called before something that may let tasks continue.
   void moved() noexcept;
 
  private:
   void watch() noexcept;
-  // One look. Returns when the next one is due.
+  // Polls once. Returns when the next poll is due.
   void step();
   void acquit() noexcept;
 
@@ -82,7 +82,7 @@ class Watchdog {
   // Of the thread.
   Phase phase_ = Phase::watching;
   RunningClock running_;
-  Clock::duration since_{};  // when something last moved
+  Clock::duration since_{};  // the time of the last progress
   std::uint64_t progress_ = 0;
   std::uint64_t tail_ = 0;  // of the verdict
 
