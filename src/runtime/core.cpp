@@ -18,7 +18,7 @@ namespace dwell::runtime {
 
 namespace {
 
-// The options of a runtime whose Options::warn is one of its callbacks.
+// Returns the options with Options::warn wrapped as a callback of the runtime.
 Options with_callback(Options options, std::uint64_t runtime) {
   if (options.warn)
     options.warn = [runtime, warn = std::move(options.warn)](std::string_view line) {
@@ -50,7 +50,7 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
     if (flight_->ring() != nullptr) ring = {flight_->ring(), flight_->device_ring()};
   }
   const auto name_of = [this](std::uint32_t opcode) { return registry_->table().name_of(opcode); };
-  // No lease starts before all of this is there.
+  // No lease starts before all of this exists.
   device_ = std::make_unique<Device>(
       Device::Parts{*backend_, options_, workers, first_position_, ring, flight_ == nullptr ? 0 : flight_->device(), name_of,
                     [this](const std::string& why, const auto& holders, bool running) { return describe(why, holders, running); },
@@ -77,7 +77,7 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
   buffers_ = std::make_unique<Buffers>(
       *backend_, queue(), keeper(), kernels_->launches, notifier(), graphs_, shell_,
       [this](std::uint64_t position) {
-        // A callback of a graph would wait for the graph, or for what comes behind it.
+        // A callback of a graph would wait for its own graph, or for later tasks.
         if (!host_calls().runs_here()) wait(position, std::nullopt);
       },
       options_.device_memory);
@@ -91,7 +91,7 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
 }
 
 Core::~Core() {
-  // Threads go before what they use: those of the registry use the keeper, and the keeper's asks the other parts who may be to blame. The
+  // Ends threads before the parts they use: the registry's use the keeper, the keeper's asks the other parts for suspects, and the
   // watchdog's uses all.
   published_.reset();
   observation_->end_timeline();
@@ -179,7 +179,7 @@ void Core::park() {
   const HostSpan span(&host_events(), TraceEvent::Kind::park);
   keeper().park();
   if (shell_->stage() == detail::Stage::open) return;
-  keeper().resume_all();  // close has ended the user's parks, perhaps before this one
+  keeper().resume_all();  // close has ended the user's parks, possibly before this one
   OpenCheck(keeper(), *shell_).refuse();
 }
 
@@ -193,7 +193,7 @@ void Core::close(Close how) {
     const std::optional<Error> its = failure_of(errc::device_lost, step);
     if (!failure) failure = its;
   };
-  // Nothing starts any more: what has not started is cancelled, and what has begun is interrupted.
+  // Nothing starts any more: tasks that have not begun are cancelled, others interrupted.
   const auto end_loop = [&] {
     attempt([this] { keeper().retire(); });
     if (failure) return;
@@ -201,12 +201,12 @@ void Core::close(Close how) {
     static_cast<void>(failure_of(errc::device_lost, [&] { begun = tasks_->begun().find(); }));
     attempt([&] {
       const Lock lock(shell_->mutex);
-      // The queue keeps the failures of the last tasks only. A ticket never lies: the shell keeps all.
+      // The queue keeps the failures of the last tasks only. Tickets need all of them, so the shell keeps the rest.
       if (begun) tasks_->outcomes().add_open(*begun, shell_->cancelled);
     });
     queue().complete_all(std::move(begun));
   };
-  // Callbacks of the user's may wait for tasks: so those run, or are cancelled, before the callbacks are waited for.
+  // The user's callbacks may wait for tasks, so tasks run, or are cancelled, before the wait for callbacks.
   if (how == Close::now) {
     tasks_->watch().stop();
     end_loop();
@@ -214,15 +214,15 @@ void Core::close(Close how) {
     keeper().resume_all();
   }
   registry_->close();
-  std::optional<Error> stalled;  // then all that is left ends as with Close::now
+  std::optional<Error> stalled;  // then remaining tasks end as with Close::now
   if (how == Close::when_done) attempt([this] { tasks_->ends().wait_before(queue().tail()); });
   if (failure && failure->kind() == errc::stalled) failure.swap(stalled);
   tasks_->watch().stop();
   attempt([this] { close_launches(); });
   if (how == Close::when_done) end_loop();
-  host_calls().finish();  // before the memory goes in which callbacks are answered
+  host_calls().finish();  // before the memory of the callbacks' answers is freed
   leave(failure, detail::Stage::closed);
-  notifier().finish();  // behind leave: tickets tell what became of every task
+  notifier().finish();  // after leave: tickets have the result of every task
   if (failure) throw Error(*failure);
   if (stalled) throw Error(*stalled);
 }
@@ -234,7 +234,7 @@ void Core::give_up() {
     throw Error(errc::device_lost, info_.device + " cannot be opened again: " + why);
   const Error failure = keeper().failure();
   Options again = options_;
-  again.device = info_.device;  // "auto" must not come to mean another one
+  again.device = info_.device;  // "auto" must not select another one
   again.warn = warn_;
   {
     const Lock lock(shell_->mutex);
@@ -259,7 +259,7 @@ void Core::close_launches() {
   const Error failure(errc::task_timeout, "the runtime was closed, and for " + std::to_string(limit.count()) +
                                               " ms (the option task_timeout) none of these kernels has ended: " + left);
   keeper().give_up(failure);     // a lease may be waiting for their multiprocessors
-  kernels_->launches.close({});  // who asks for them is told from now on that the device was given up
+  kernels_->launches.close({});  // from now on queries report that the device was given up
   throw Error(failure);
 }
 
@@ -273,7 +273,7 @@ void Core::check_outside(const char* call) const {
 void Core::leave(std::optional<Error> failure, detail::Stage to) noexcept {
   observation_->log().finish();
   modules().close();
-  buffers_->close();  // before the core goes: without it they would not be taken off the list
+  buffers_->close();  // before the core is destroyed: without it they would stay on the list
   detail::Shell::TaskEnds ended;
   detail::Shell::Ranges lost;
   const auto unknown = failure_of(errc::out_of_memory, [&] { tasks_->outcomes().add_all(ended, lost); });
@@ -405,7 +405,7 @@ void Core::publish() {
 void Core::end_observation() noexcept {
   published_.reset();
   inspector_->stop_watches();
-  // What the writer throws is of no interest to who closes the runtime.
+  // close ignores exceptions of the writer.
   static_cast<void>(failure_of(errc::io_failed, [this] { stop_trace(); }));
 }
 

@@ -38,14 +38,14 @@ OpenedDevice open_cuda_device([[maybe_unused]] const Options& options, [[maybe_u
   settings.arch = backend->info().target;
   settings.cache = cache_for(options);
   auto compiler = std::make_unique<jit::CudaCompiler>(settings);
-  static_cast<void>(compiler->identity());  // opens NVRTC and nvJitLink, or says what is missing
+  static_cast<void>(compiler->identity());  // opens NVRTC and nvJitLink, or throws what is missing
   return {std::move(backend), std::make_unique<jit::CachingCompiler>(std::move(compiler), settings.cache)};
 #else
   throw Error(errc::device_unavailable, without_cuda());
 #endif
 }
 
-// Says that a GPU stays unused only because of how dwell was built.
+// Warns that a GPU is unused only because dwell was built without CUDA.
 void warn_of_unused_gpu([[maybe_unused]] const Options& options) {
 #if !DWELL_WITH_CUDA
   std::error_code ignored;

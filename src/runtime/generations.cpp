@@ -16,7 +16,7 @@ namespace dwell::detail {
 
 namespace {
 
-// The list is how leak checkers see that shells are meant to stay.
+// The list keeps shells reachable for leak checkers.
 Shell* keep(std::unique_ptr<Shell> shell) {
   static Mutex mutex;
   static auto& all = *new std::vector<std::unique_ptr<Shell>>();
@@ -47,7 +47,7 @@ Shell* open_next(Shell& lost) {
   if (const char* const what = Callback::inside(lineage.runtime); what != nullptr)
     throw Error(errc::invalid_argument, std::string("`rebuild` was called by ") + what + ", for which it would wait: call it outside");
   if (const std::shared_ptr<runtime::Core> core = lost.core()) core->give_up();
-  // All that other threads still hold of the lost device must go first: it keeps the device from being opened as new.
+  // Waits until other threads have released the lost device, which could not be reopened before.
   lost.alive.wait(true);
   auto shell = std::make_unique<Shell>(lost.lineage, lost.generation + 1);
   const auto [options, position] = [&lost] {

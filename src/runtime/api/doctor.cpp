@@ -23,10 +23,10 @@ namespace dwell {
 
 namespace {
 
-// An error's message names the fault and then, behind the last of these, the remedy.
+// Separates the fault from the remedy in an error's message: the last occurrence counts.
 Finding failure_of(std::string what, const std::string& message) {
   Finding finding{std::move(what), "missing", message, ""};
-  // The words with which the libraries' and the driver's errors report a version that will not do.
+  // The words by which errors of the libraries and the driver report an unsuitable version.
   for (const std::string_view words : {" is version ", " is a driver for CUDA "}) {
     if (message.find(words) != std::string::npos) finding.state = "too old";
   }
@@ -54,7 +54,7 @@ Finding examine_host_compiler() {
   }
 }
 
-// The whole way once: compile, link, load, submit, copy back.
+// Runs every step once: compile, link, load, submit, copy back.
 Finding examine_device(const std::string& device) {
   const std::string what = "device " + device;
   try {

@@ -59,7 +59,7 @@ void throw_too_many_words() {
 void throw_unusable_buffer(const BufferUse* use, const Shell* shell) {
   if (use->shell == nullptr) throw Error(errc::invalid_argument, "a buffer among the arguments is empty: make it with `allocate`");
   if (use->shell->core() == nullptr) throw static_cast<const BufferState*>(use)->gone();
-  // Arguments that were begun with a buffer of an earlier generation.
+  // The list began with a buffer of an earlier generation.
   if (shell != nullptr && shell->core() == nullptr && !shell->lineage->closed.load()) throw_foreign_arguments(shell);
   throw Error(errc::invalid_argument, "a buffer among the arguments belongs to another runtime");
 }
@@ -146,7 +146,7 @@ std::shared_ptr<DefinitionState> definition_of(const std::shared_ptr<OperatorSta
   return {state, require_operator(state).definition};
 }
 
-// The place of an instance. Throws errc::operator_not_found, listing those that there are.
+// Returns the index of an instance. Throws errc::operator_not_found, listing the instances.
 std::size_t index_of(const DefinitionState& definition, std::string_view expression) {
   std::string known;
   for (std::size_t i = 0; i < definition.instances.size(); ++i) {
@@ -173,7 +173,7 @@ std::vector<std::string> OperatorBase::instances() const {
 
 namespace {
 
-// The result of `call` with the registry that the operator is in.
+// Calls `call` with the operator's registry.
 template <class Call>
 auto with_registry(const std::shared_ptr<OperatorState>& state, Call call) {
   const OperatorState& op = require_operator(state);
@@ -255,7 +255,7 @@ void Ticket::wait() const {
 bool Ticket::wait_for(std::chrono::nanoseconds timeout) const {
   if (shell_ == nullptr) return true;
   if (const auto core = shell_->core()) {
-    // The longest times lie beyond the end of the clock.
+    // Clamped: the longest times exceed the clock's range.
     const auto start = std::chrono::steady_clock::now();
     std::optional<std::chrono::steady_clock::time_point> deadline;
     if (timeout < std::chrono::steady_clock::time_point::max() - start) deadline = start + timeout;

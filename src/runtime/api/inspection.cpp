@@ -58,7 +58,7 @@ std::string to_string(const Inspection& inspection) {
     text += std::string(last) + (before.empty() ? ": " : " ") + live::text_of_value(value) + "\n";
     group = before;
   }
-  // Said of variables that could have been guarded.
+  // Only for variables: these could have been guarded.
   if (!inspection.op.empty() && !inspection.whole)
     text += "(perhaps not of one moment: it is in no dwell::Seqlock, or that is stored to all the time)\n";
   return text;

@@ -27,7 +27,7 @@ ModuleState& require_module(const std::shared_ptr<ModuleState>& state) {
   return *state;
 }
 
-// Why a handle leads to no runtime any more.
+// Returns why a handle's runtime is no longer available.
 Error gone(const ModuleState& state, const std::string& handle) { return state.shell->gone(handle, "compile it again"); }
 
 }  // namespace
@@ -82,7 +82,7 @@ Ticket Kernel<>::launch(const LaunchConfig& config, const Arguments& arguments) 
       const std::uint32_t* const span = list.word.data() + word - 3;
       addresses[i] = span[0] | static_cast<std::uint64_t>(span[1] & 0xFFFFFU) << 32U;
       value = &addresses[i];
-      // A bare span has no use; memory of buffers is found by its address then.
+      // A bare span has no use; its buffer is found by its address.
       if (use != arguments.uses_.end() && use->words.address() == addresses[i]) of = (use++)->use;
       type.kind = type.kind == Kind::span ? Kind::pointer : Kind::const_pointer;
       if (type.element == Kind::structure) type.bytes = 0;  // as kernel_parameter has it

@@ -8,7 +8,7 @@ namespace dwell::detail {
 
 struct PreparedThen::State {
   Shell* shell;
-  std::shared_ptr<Ticket> ticket;  // that the callback is called with
+  std::shared_ptr<Ticket> ticket;  // argument of the callback
   runtime::Ends::Prepared prepared;
 };
 

@@ -18,7 +18,7 @@ Runtime::Runtime(Options options) : shell_(detail::open_first(std::move(options)
 Runtime::~Runtime() {
   if (shell_ == nullptr || shell_->lineage->is_forked()) return;
   try {
-    // In a callback of its own, which close would wait for.
+    // Inside its own callback, for which close would wait.
     if (shell_->core() != nullptr && Callback::inside(shell_->lineage->runtime) != nullptr) {
       Callback::put_off([shell = shell_] {
         try {
@@ -31,7 +31,7 @@ Runtime::~Runtime() {
     }
     close();
   } catch (const std::exception&) {
-    // The tickets of the lost tasks tell their waiters.
+    // Waiters learn it from the tickets of the lost tasks.
   }
 }
 
@@ -94,7 +94,7 @@ int Runtime::completion_fd() { return detail::Shell::require(shell_)->notifier()
 
 namespace {
 
-// Says why a task of `op` cannot be submitted to the newest generation of a runtime.
+// Throws why a task of `op` cannot be submitted to the newest generation of a runtime.
 [[noreturn, gnu::noinline]] void refuse(const detail::Shell* shell, const detail::OperatorState* op) {
   if (op == nullptr) throw Error(errc::invalid_argument, "the operator handle is empty: it names no operator");
   static_cast<void>(detail::Shell::require(shell));

@@ -66,7 +66,7 @@ void HostCalls::work() noexcept {
   prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
   std::shared_ptr<HostCaller> caller;
   std::list<Flight> ended;
-  Clock::time_point since{};  // when there was something to do
+  Clock::time_point since{};  // of the last work
   Running mine{this};
   running = &mine;
   Lock lock(mutex_);
@@ -89,7 +89,7 @@ void HostCalls::work() noexcept {
       mine.caller = caller.get();
       mine.number = call ? call->number : 0;
       mine.since = Clock::now();
-      // What callbacks hold is let go without the lock: it may come back here.
+      // Destroys captures of callbacks without the lock: they may call this object.
       lock.unlock();
       {
         const Callback callback(runtime_, "the callback of a host node");
@@ -163,7 +163,7 @@ void HostCalls::finish() noexcept {
     if (threads.empty()) break;
     for (std::thread& thread : threads) thread.join();
   }
-  std::list<Flight> left;  // let go without the lock
+  std::list<Flight> left;  // destroyed without the lock
   const Lock lock(mutex_);
   left.swap(flights_);
 }

@@ -89,7 +89,7 @@ void Notifier::work() noexcept {
     while (!due.empty()) {
       const dwell::Callback callback(runtime_, "a callback of a ticket");
       call(due.front());
-      due.pop_front();  // and with it all that the callback holds
+      due.pop_front();  // with the callback's captures
       if (callback.is_forked()) return;
     }
     const Clock::time_point now = Clock::now();

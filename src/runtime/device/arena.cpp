@@ -17,7 +17,7 @@ namespace {
 // A cell's number has 31 bits beside a mark.
 constexpr std::uint64_t kArenaLimit = static_cast<std::uint64_t>(device::kPoisoned) * device::kCell;
 
-// How far an arena of so many bytes may grow: as far as the device has memory.
+// The limit to which an arena of `bytes` may grow: the device's memory.
 std::uint64_t limit_of(const backend::Backend& backend, std::uint64_t bytes) {
   return std::clamp<std::uint64_t>(backend.info().memory_bytes, std::min(bytes, kArenaLimit), kArenaLimit);
 }
@@ -78,7 +78,7 @@ void Arena::give_back(std::uint64_t offset) noexcept {
   auto at = ranges_.find(offset);
   at->second.piece = nullptr;
   holes_ += at->second.bytes;
-  // Holes that lie side by side become one, and what lies behind the last piece is no hole.
+  // Merges adjacent holes, and drops a hole after the last piece.
   if (const auto next = std::next(at); next != ranges_.end() && next->second.piece == nullptr) {
     at->second.bytes += next->second.bytes;
     ranges_.erase(next);

@@ -13,13 +13,13 @@ void CancelRequests::pass_on_kept() noexcept {
 }
 
 void CancelRequests::pass_on_locked() noexcept {
-  // Acquire: the device has read the places that are filled anew. Pairs with device::cancels::look.
+  // Acquire: the device has read the entries that are overwritten. Pairs with device::cancels::look.
   const std::uint32_t in_list = asked_ - device::load<Order::acquire, Scope::system>(&report_.cancels_seen);
   const std::size_t count = std::min<std::size_t>(kept_.size(), device::kCancels - in_list);
   for (std::size_t i = 0; i < count; ++i)
     device::store<Order::relaxed, Scope::system>(&report_.cancelled[asked_++ % device::kCancels], kept_[i]);
   kept_.erase(kept_.begin(), kept_.begin() + static_cast<std::ptrdiff_t>(count));
-  // Release: the positions, and the marks in the ring. Pairs with the same.
+  // Release: the positions, and the marks in the ring. Pairs with device::cancels::look.
   device::store<Order::release, Scope::system>(&report_.cancels, asked_);
   any_kept_.store(!kept_.empty(), std::memory_order_relaxed);
 }

@@ -16,7 +16,7 @@ device::ArenaHeader layout_for(const Device::Parts& parts) {
                               levels, parts.backend.info().on_host && !levels);
 }
 
-// `asked`, or what the device has by itself. Longer than the clocks of all backends count means for ever.
+// Returns `asked`, or the device's default. Times beyond the range of a backend's clock mean for ever.
 std::chrono::nanoseconds time_for(std::chrono::nanoseconds asked, std::uint64_t by_itself_ns) {
   constexpr std::chrono::nanoseconds kLongest = std::chrono::minutes(30);
   return std::min(asked.count() != 0 ? asked : std::chrono::nanoseconds(by_itself_ns), kLongest);

@@ -36,7 +36,7 @@ void FailureWatch::look() {
 Error FailureWatch::explain(const Error& error) {
   if (error.kind() != errc::device_lost) return error;
   {
-    // Before lost(): a device that was given up has its failure noted first, and no fault.
+    // Before lost(): a device that was given up has a recorded failure, but no fault.
     const Lock lock(mutex_);
     if (failure_) return *failure_;
   }
@@ -44,9 +44,9 @@ Error FailureWatch::explain(const Error& error) {
 }
 
 void FailureWatch::give_up(const Error& why) {
-  // In this order: a start of a lease on the abandoned device fails too, and must not be the first to say why.
+  // In this order: the start of a lease on the abandoned device fails too, and must not record its failure first.
   if (note(why)) {
-    // Workers that do not hang leave, and run nothing further.
+    // Workers that do not hang leave without running more tasks.
     parts_.ask_to_leave();
     parts_.backend.abandon();
     announce();
@@ -61,7 +61,7 @@ void FailureWatch::fail(const Error& why) noexcept {
 std::string FailureWatch::with_suspects(const std::string& why) const {
   const std::vector<Holder> running = parts_.in_flight.holders(parts_.workers(), false);
   if (!running.empty()) return parts_.describe(why, running, true);
-  // A store goes its way after the task that made it, unless the task has an argument that leads to memory.
+  // A task's faulting store may be reported after its end, unless the task has an argument that is an address.
   std::vector<Holder> last = parts_.in_flight.holders(parts_.workers(), true);
   std::ranges::sort(last, std::greater(), &Holder::position);
   return parts_.describe(why, last, false);

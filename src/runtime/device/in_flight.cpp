@@ -49,7 +49,7 @@ std::vector<InFlightTasks::Record> InFlightTasks::records(std::uint32_t workers)
         record.kind = Record::Kind::node;
         record.offset = device::offset_of(InFlight::node(word));
       } else {
-        // The record holds 32 bits of the position: it is the last one at or before the tail that ends in them.
+        // The record holds the low 32 bits of the position: it is the last such position at or before the tail.
         record.position = tail - static_cast<std::uint32_t>(static_cast<std::uint32_t>(tail) - static_cast<std::uint32_t>(word));
         record.kind = Record::Kind::task;
         record.over = record.over || record.position >= tail || queue_.done(record.position);

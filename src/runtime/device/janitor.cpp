@@ -23,7 +23,7 @@ void Janitor::take(std::shared_ptr<void> thing, std::size_t bytes) noexcept {
     bytes_ += bytes;
     now_ = true;
   } catch (const std::exception&) {
-    return;  // no thread or no memory: the caller's reference is the last one, and goes here
+    return;  // no thread or no memory: destroys the caller's reference, the last one, here
   }
   changed_.notify_all();
 }

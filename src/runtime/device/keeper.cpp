@@ -18,16 +18,16 @@ std::uint32_t ticks(std::chrono::nanoseconds time) {
   return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(count, 1, 0x7FFFFFFF));
 }
 
-// The parts of Settings::lease_time: how long a lease is, when the next one is started, and how long workers wait for it at most. A quarter
-// of a lease, a lease and two stretches, and once more a lease and a stretch.
+// The parts of Settings::lease_time: the length of a lease, the start of the next one, and the longest wait of workers for it. They sum up
+// as a quarter of a lease, a lease and two stretches, and another lease and stretch.
 std::chrono::nanoseconds length_of(std::chrono::nanoseconds lease_time) { return lease_time * 9 / 20; }
 std::chrono::nanoseconds follow_of(std::chrono::nanoseconds lease_time) { return length_of(lease_time) * 3 / 4; }
-// Where no lease starts beside another, nobody comes while a long task runs: the others must not leave before they know of it.
+// If no lease starts beside another, none comes while a long task runs: the other workers must not leave before they know of it.
 std::chrono::nanoseconds stretch_of(std::chrono::nanoseconds lease_time, bool kernels_queue) {
   return kernels_queue ? lease_time * 8 : lease_time / 16;
 }
 
-constexpr std::uint32_t kEndless = 0x7FFFFFFF;  // ticks: of a burst, which ends where its tasks do
+constexpr std::uint32_t kEndless = 0x7FFFFFFF;  // ticks: for a burst, which ends with its tasks
 
 // A start that takes longer has waited for a lock of the driver's.
 constexpr std::chrono::microseconds kContended{100};
@@ -84,7 +84,7 @@ void Keeper::collect() {
   if (begun != begun_) {
     begun_ = begun;
     begun_at_ = Clock::now();
-    // Its workers have their seats, which are laid out before.
+    // Its workers are seated, so the seats are laid out.
     if (!device::is_after(layout_, begun)) layout_ = 0;
   }
   if (any) changed_.notify_all();
@@ -97,7 +97,7 @@ bool Keeper::loop_is_gone() const {
 bool Keeper::may_start() const {
   if (holds_ != 0 || stop_ || failed() || image_ == nullptr || on_device_.size() >= device::kMostLeases) return false;
   if (Clock::now() < give_way_until_) return false;
-  // It could take the room that the first worker of that one needs, and wait for it.
+  // It could occupy the room that the first worker of that lease needs, and wait for it.
   if (layout_ != 0) return false;
   return on_device_.empty() || (seats_workers_ == workers() && seats_crew_ == crew());  // new seats need an empty device
 }
@@ -153,12 +153,12 @@ void Keeper::roll_if_due(Clock::time_point now) {
   const std::uint64_t tail = queue_.tail();
   if (tail != tail_seen_) active_at_ = now;
   tail_seen_ = tail;
-  // One lease waits at a time; and one slot is left for a new image when long tasks hold the others.
+  // One lease waits at a time. One slot stays free for a new image when long tasks hold the others.
   if (loop_is_gone() || !may_start() || begun_ != newest_.load(std::memory_order_relaxed).number) return;
-  // Not for ever: a long task may keep it there, and tasks behind that wait for a successor.
+  // Bounded: a long task may keep it there, and later tasks wait for a successor.
   if (on_device_.back().gives_way && now < begun_at_ + settings_.lease_time) return;
   if (on_device_.size() >= device::kMostLeases - 1 || now < begun_at_ + follow_of(settings_.lease_time)) return;
-  // A loop with nothing to do is about to end the lease by itself.
+  // An idle loop is about to end the lease by itself.
   if (now - active_at_ >= settings_.idle_time / 2 && queue_.reap()) return;
   start();
 }
@@ -177,7 +177,7 @@ void Keeper::wake() {
 }
 
 void Keeper::ask_to_end(std::uint32_t number, bool at_once) {
-  // A burst ends by itself, and what it leaves would run in another place of its stream.
+  // A burst ends by itself; tasks that it left would run at another place of its stream.
   if (settings_.bursts && !failed()) return;
   auto* const word = at_once ? &settings_.report->end : &settings_.report->over;
   device::store<device::Order::relaxed, device::Scope::system>(word, number);
@@ -221,7 +221,7 @@ bool Keeper::try_burst(void* stream) {
     if (failed()) throw failure();
     number = newest_.load(std::memory_order_relaxed).number;
   }
-  // It runs, and makes room.
+  // The burst runs, and makes room.
   std::optional<std::uint64_t> end;
   for (std::uint32_t round = 0; !(end = queue_.try_end_burst(number)); ++round) {
     if (failed()) throw failure();
@@ -229,9 +229,9 @@ bool Keeper::try_burst(void* stream) {
     if (round % 64 == 63) std::this_thread::yield();
     relax();
   }
-  burst_end_.store(*end + 1, std::memory_order_relaxed);  // others may have submitted behind it by now
-  // Not before the burst has its end. A call of another thread that waits for the device, such as the loading of a module, keeps locks of
-  // the driver's until the burst has ended: who waits for those must not owe the burst anything.
+  burst_end_.store(*end + 1, std::memory_order_relaxed);  // others may have submitted after it by now
+  // Not before the burst has its end. Another thread's call that waits for the device, such as the loading of a module, holds driver locks
+  // until the burst has ended: a thread that waits for these locks must not block the burst.
   if (stream != nullptr) {
     try {
       backend_.order_behind_burst(stream);
@@ -265,7 +265,7 @@ ParkGuard Keeper::park_loop() {
     if (failed()) throw failure();
     backend_.finish();
   } catch (...) {
-    lock.unlock();  // which the guard takes
+    lock.unlock();  // the guard locks it
     throw;
   }
   janitor_.now();
@@ -296,7 +296,7 @@ std::optional<ParkGuard> Keeper::try_park_loop(std::chrono::nanoseconds patience
 }
 
 bool Keeper::pause(std::chrono::nanoseconds patience, const std::function<void()>& meanwhile) {
-  // All that ran have ended: the request below finds what has begun since.
+  // All tasks that ran have ended: the request below covers those that have begun since.
   if (!outlast_tasks(patience)) return false;
   Lock lock(mutex_);
   ++holds_;
@@ -317,13 +317,13 @@ bool Keeper::pause(std::chrono::nanoseconds patience, const std::function<void()
       meanwhile();
     }
   } catch (...) {
-    lock.unlock();  // which the guard takes
+    lock.unlock();  // the guard locks it
     throw;
   }
   lock.unlock();
   guard.reset();
   if (empty) return true;
-  // A lease that is to end at once works no more but for the task that keeps it: others need one that does.
+  // A lease that is to end at once runs no tasks but the one that keeps it: others need a new lease.
   lock.lock();
   collect();
   if (any_up_to(newest) && newest_.load(std::memory_order_relaxed).number == newest && may_start()) start();
@@ -349,7 +349,7 @@ void Keeper::park() {
   ParkGuard guard = park_loop();
   const Lock lock(mutex_);
   ++parks_;
-  guard.keeper_ = nullptr;  // resume gives it back
+  guard.keeper_ = nullptr;  // resume releases the hold
 }
 
 void Keeper::resume() {
@@ -379,7 +379,7 @@ void Keeper::install(std::shared_ptr<backend::LoadedImage> image) {
   image_.swap(image);
   workers_.store(workers, std::memory_order_relaxed);
   crew_.store(std::clamp<std::uint32_t>(workers / 8, 1, device::kMaxCrew), std::memory_order_relaxed);
-  // A lease that runs it refers to it still: then collect gives it to the janitor.
+  // A lease that runs it still refers to it: then collect gives it to the janitor.
   const bool in_use = std::ranges::any_of(on_device_, [&](const OnDevice& lease) { return lease.image == image; });
   if (!in_use) janitor_.take(std::move(image));
 }
@@ -400,7 +400,7 @@ void Keeper::hand_over(std::unique_ptr<backend::LoadedImage> image) {
     const ParkGuard parked = park_loop();
     lock.lock();
     install(std::move(shared));
-    lock.unlock();  // before the guard takes it
+    lock.unlock();  // before the guard locks it
     settle();
     janitor_.now();
     return;
@@ -426,7 +426,7 @@ void Keeper::beside_tasks(const std::function<void()>& call) {
 }
 
 bool Keeper::destroy_beside_tasks(bool urgent, const std::function<void()>& destroy) {
-  // The loop stays off while the driver works, or a task might begin for which that would wait.
+  // The loop stays off during the driver call: a task that begins could block it.
   if (const auto parked = try_park_loop(std::chrono::nanoseconds(0))) {
     destroy();
     return true;
@@ -461,7 +461,7 @@ bool Keeper::roll_over(Lock& lock, std::optional<Clock::time_point> until) {
 bool Keeper::hand_over_quietly(std::unique_ptr<backend::LoadedImage> image, std::chrono::nanoseconds patience) {
   const std::uint32_t workers = workers_of(*image);
   std::shared_ptr<backend::LoadedImage> shared = share(std::move(image));
-  // Changed by leases alone, of which none starts with another number before the image is installed.
+  // Changed by leases only; none starts with another number before the image is installed.
   const bool needs_park = [&] {
     const Lock lock(mutex_);
     return workers != seats_workers_;
@@ -477,13 +477,13 @@ bool Keeper::hand_over_quietly(std::unique_ptr<backend::LoadedImage> image, std:
 // ---- The keeper's own thread -----------------------------------------------------------------------------------------------------
 
 void Keeper::watch() {
-  // The usual slack of 50 us would be a good part of a lease.
+  // The default slack of 50 us would be a large part of a lease.
   prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
-  // A thread's first look takes memory, those after it do not.
+  // A thread's first reap allocates, later ones do not.
   while (failure_of(errc::out_of_memory, [this] { queue_.reap(); })) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   Lock lock(mutex_);
   while (!stop_) {
-    // Others may have noted the end of the last lease; whether the ring is empty, only fall_asleep knows.
+    // Others may have recorded the end of the last lease; only fall_asleep checks whether the ring is empty.
     if ((on_device_.empty() && asleep_.load(std::memory_order_relaxed)) || failed()) {
       changed_.wait(lock);
       continue;
@@ -491,7 +491,7 @@ void Keeper::watch() {
     collect();
     queue_.pass_on_cancels();
     const auto now = Clock::now();
-    // It looks for new tasks afterwards.
+    // It polls for new tasks afterwards.
     if (const auto until = give_way_until_; now < until) {
       lock.unlock();
       std::this_thread::sleep_until(until);
@@ -512,10 +512,10 @@ void Keeper::watch() {
     std::this_thread::sleep_until(until);
     const bool check = now >= next_check_;
     if (check) next_check_ = now + std::chrono::milliseconds(5);
-    // Without memory to say what has failed it is asked again.
+    // Without memory for the failure's message, it is checked again.
     const bool over = check && !failure_of(errc::out_of_memory, [&] { failures_.look(); }) && failed();
     lock.lock();
-    if (over) changed_.notify_all();  // once more, under the lock: a thread that was about to wait has missed the one before
+    if (over) changed_.notify_all();  // again, under the lock: a thread about to wait has missed the first one
   }
 }
 
@@ -524,7 +524,7 @@ Keeper::Clock::time_point Keeper::next_look(Clock::time_point now) const {
   constexpr std::chrono::microseconds kLongest{1000};
   const bool waits = begun_ != newest_.load(std::memory_order_relaxed).number;
   auto nap = begun_at_ + (waits ? length_of(settings_.lease_time) : follow_of(settings_.lease_time)) - now;
-  // Past that time either the hand-over is near, or a long task or an idle ring keeps the keeper from starting the next one.
+  // After that time either the hand-over is near, or a long task or an idle ring delays the next lease.
   if (nap <= Clock::duration::zero()) nap = waits ? Clock::duration(kShortest) : Clock::duration(5 * kShortest);
   return now + std::clamp<Clock::duration>(nap, kShortest, kLongest);
 }

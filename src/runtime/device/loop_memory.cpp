@@ -46,9 +46,9 @@ std::optional<device::Quad> LoopMemory::failed_inside(std::uint64_t position) co
 
 namespace {
 
-// One that is there and is not written meanwhile: that of a complete task is not, unless later ones take its place.
+// Reads an overrun unless it is missing or being written. A complete task's is stable until a later one overwrites it.
 std::optional<device::Overrun> read(const std::uint32_t (&from)[device::kOverrunWords]) {
-  // Pairs with the stores of write_overrun, from the last to the first.
+  // Pairs with the stores of write_overrun, in reverse order.
   std::uint32_t words[device::kOverrunWords];
   for (std::size_t i = device::kOverrunWords; i-- > 0;) words[i] = device::load<device::Order::acquire, device::Scope::system>(&from[i]);
   const auto overrun = std::bit_cast<device::Overrun>(words);

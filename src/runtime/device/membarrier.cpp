@@ -20,7 +20,7 @@ void membarrier() {
   if (!kHaveMembarrier || syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0) full_fence();
 }
 
-// A read-modify-write of one word rather than a fence, which the thread sanitizer does not know.
+// A read-modify-write of one word: the thread sanitizer does not support fences.
 void full_fence() {
   static std::atomic<unsigned> order{0};
   order.fetch_add(1, std::memory_order_seq_cst);

@@ -21,7 +21,7 @@ namespace flag = device::flag;
 
 namespace {
 
-// Failed tasks whose status is remembered after their slot has been reused.
+// Failed tasks whose status is kept after their slot was reused.
 constexpr std::size_t kMostFailures = 1U << 18U;
 
 // Pairs with the store in device/completion.hpp.
@@ -69,7 +69,7 @@ Reaper::Cancel Reaper::cancel(std::uint64_t position) {
   const std::lock_guard guard(lock_);
   if (position < reaped() || completion(position).lap == lap(position)) return Cancel::done;
   if (!asked_.insert(position).second) return Cancel::asked_before;
-  // One word, so that its fetcher sees the task as it was or marked. Nobody else writes it while the task is in flight.
+  // One word, so that its fetcher sees the task with or without the mark. Nobody else writes it while the task is in flight.
   std::uint32_t* const word = &ring_[index(position)].quad[0].word[1];
   const std::uint32_t now = device::load<Order::relaxed, Scope::system>(word);
   device::store<Order::relaxed, Scope::system>(word, now | device::cancels::kMark);
@@ -103,7 +103,7 @@ std::optional<Failure::Cause> Reaper::cause_of(std::uint64_t position) const {
   for (;;) {
     const Quad head = quad_at(position, 0);
     const Header header = Header::from(head.word[0], head.word[1]);
-    // The one whose failure cancels the task, and whose own cause is looked for next: another than the task's own is not noted yet.
+    // The cancelled predecessor, whose own cause is searched next: it is not recorded yet.
     std::optional<std::uint64_t> cancelled;
     const auto look_at = [&](std::uint64_t before, bool has_failed) -> std::optional<Failure::Cause> {
       if (const auto noted = failures_.find(before); noted != failures_.end()) {
@@ -182,7 +182,7 @@ Failure Reaper::failure_at(std::uint64_t position, std::int32_t status) const {
 
 bool Reaper::note_failure(std::uint64_t position, std::int32_t status) noexcept {
   try {
-    // The name as it is now: once the entry is reaped, the opcode may come to mean something else.
+    // Resolves the name now: once the entry is reaped, the opcode may be reused.
     failures_.emplace(position, failure_at(position, status));
   } catch (const std::bad_alloc&) {
     return false;
@@ -194,7 +194,7 @@ bool Reaper::note_failure(std::uint64_t position, std::int32_t status) noexcept 
 void Reaper::reap_locked(std::uint64_t tail) noexcept {
   std::uint64_t at = reaped_.load(std::memory_order_relaxed);
   while (at < tail) {
-    // Success comes in long runs, each entry the same up to the end of the ring.
+    // Successes come in long runs of equal entries up to the end of the ring.
     const std::uint64_t success = lap(at);
     const std::uint64_t end = std::min(tail, at + (1U << shift_) - index(at));
     for (const Completion* entry = completions_ + index(at); at != end && word_of(*entry) == success; ++entry) ++at;

@@ -17,7 +17,7 @@ static_assert(detail::kMaxWords == device::kMaxArgumentWords && detail::kFirstSl
 void RingSlots::write_plain(std::uint64_t first, const detail::FirstSlot* slots, std::size_t count, std::uint32_t opcode,
                             std::uint32_t word1) const {
   for (std::size_t placed = 0; placed < count;) {
-    // Up to the end of the ring laps are equal and slots are neighbours.
+    // Up to the end of the ring laps are equal and slots are contiguous.
     const std::uint64_t position = first + placed;
     const std::size_t run = std::min<std::size_t>(count - placed, capacity() - index(position));
     device::Slot* const to = ring_ + index(position);

@@ -48,7 +48,7 @@ class SubmissionQueue::Tail {
         me->note_plain();
         return;
       }
-      me->leave(position_);  // somebody takes it back
+      me->leave(position_);  // somebody revokes its places
     }
     queue.lock_.lock();
     queue.take_tail_back(me);
@@ -76,13 +76,13 @@ class SubmissionQueue::Tail {
     if (!by_submitter_) queue_.take_all_back();  // a submitter that has the tail is the only one with places
   }
 
-  // Whether there is room for two tasks of so many slots, wherever windows end.
+  // Whether there is room for tasks of `first` and `second` slots, wherever windows end.
   bool has_room(std::uint32_t first, std::uint32_t second) {
     const std::uint32_t most = first + second + 2 * (device::kMaxSlots - 1);
     return queue_.room(position_, most) >= most;
   }
 
-  // Neighbouring places in one window for a task, padded with an entry to skip where the window ends too soon. Nothing if there is no room.
+  // Reserves contiguous places in one window, with a skip entry before if the window ends too soon. Nothing if there is no room.
   std::optional<std::uint64_t> reserve(std::uint32_t slots) {
     const auto offset = static_cast<std::uint32_t>(position_ % device::kWindow);
     const std::uint32_t padding = offset + slots > device::kWindow ? device::kWindow - offset : 0;
@@ -104,11 +104,11 @@ class SubmissionQueue::Tail {
 bool SubmissionQueue::names(std::uint64_t position, std::uint64_t begin, std::uint64_t end) const {
   const auto word_at = [&](std::uint32_t i) { return slots_.argument(position, i); };
   const std::optional<Header> header = slots_.header(position);
-  if (!header) return false;  // its submitter is still at it, so it was not submitted before the caller's call
+  if (!header) return false;  // its submitter still writes it, so it was not submitted before this call
   if ((header->flags & flag::memory) == 0) return false;
   if (source_of(*header).launches) return launch_names_(word_at(0) | static_cast<std::uint64_t>(word_at(1)) << 32U, begin, end);
   const std::uint32_t words = header->slots * device::kSlotWords - device::kHeaderWords;
-  // Where the spans are, only the signature knows: any two words that make an address inside count.
+  // Only the signature shows where the spans are: any two words that form an address in the range count.
   for (std::uint32_t i = 0; i + 1 < words; ++i) {
     const std::uint64_t address = word_at(i) | static_cast<std::uint64_t>(word_at(i + 1) & 0xFFFFFU) << 32U;
     if (address >= begin && address < end) return true;
@@ -145,7 +145,7 @@ std::uint64_t SubmissionQueue::submitted() {
   return tail() - first_ - not_tasks_.load(std::memory_order_relaxed) - unused;
 }
 
-// ---- The tail, and what submitters are given of it ----
+// ---- The tail, and the places assigned to submitters ----
 
 std::uint64_t SubmissionQueue::room(std::uint64_t tail, std::uint64_t wanted) {
   const auto free = [&] { return capacity() - (tail - reaped()); };
@@ -154,7 +154,7 @@ std::uint64_t SubmissionQueue::room(std::uint64_t tail, std::uint64_t wanted) {
 }
 
 std::uint64_t SubmissionQueue::take(Submitter& me, std::uint64_t wanted, Clock::time_point now, std::uint64_t* first) {
-  if (lone_.load(std::memory_order_relaxed) == &me) {  // what it was given is used up, and it goes on where it stands
+  if (lone_.load(std::memory_order_relaxed) == &me) {  // its places are used up, and it continues at its position
     *first = me.place();
     const std::uint64_t free = room(*first, wanted);
     if (free == 0) return 0;
@@ -165,7 +165,7 @@ std::uint64_t SubmissionQueue::take(Submitter& me, std::uint64_t wanted, Clock::
   if (me.listed) std::erase(shared_, &me);
   me.listed = false;
   take_tail_back(&me);
-  // Each look reads a line of every submitter, which its thread is writing.
+  // Each scan reads a cache line of every submitter, which its thread writes.
   if (now >= next_look_ || turns_ + 1 >= turns_to_tail_) pass_over_standing(now);
 
   const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
@@ -212,7 +212,7 @@ void SubmissionQueue::take_tail_back(const Submitter* me) {
   const std::uint64_t tail = lone->place();
   tail_.store(tail, std::memory_order_release);
   lone_.store(nullptr, std::memory_order_release);
-  // Taking back is dear: the less a submitter has used the tail, the longer until one has it again.
+  // Revoking is expensive: the less a submitter has used the tail, the longer until one gets it again.
   if (me == nullptr) return;
   const bool used = tail - tail_since_ > 64ULL * turns_to_tail_;
   turns_to_tail_ = used ? kFewestTurns : std::clamp(turns_to_tail_ * 2, kFewestTurns, kMostTurns);
@@ -220,7 +220,7 @@ void SubmissionQueue::take_tail_back(const Submitter* me) {
 
 void SubmissionQueue::take_back(Submitter* const* submitters, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) submitters[i]->end.store(0, std::memory_order_relaxed);
-  // From here on their threads see that nothing is left, or their submitters say that they are inside.
+  // From here on their threads find no places, or are visibly inside.
   membarrier();
   for (std::size_t i = 0; i < count; ++i) spin_until([&] { return !submitters[i]->inside(); });
 }
@@ -247,7 +247,7 @@ bool SubmissionQueue::pass_over_standing(Clock::time_point now) {
     submitter->listed = at % 2 != 0 || at / 2 < submitter->given;
     return !submitter->listed;
   });
-  // Those whose submitters stand still come last.
+  // Moves idle submitters to the end.
   const auto standing = std::partition(shared_.begin(), shared_.end(), [&](Submitter* submitter) {
     const std::uint64_t at = submitter->at.load(std::memory_order_relaxed);
     const bool stands =
@@ -277,7 +277,7 @@ bool SubmissionQueue::rest_slowly() {
 }
 
 bool SubmissionQueue::pass_over_idle_slowly() {
-  if (!lock_.try_lock()) return false;  // its holder looks as well, or somebody will soon
+  if (!lock_.try_lock()) return false;  // its holder scans too, or somebody will soon
   const std::lock_guard guard(lock_, std::adopt_lock);
   return pass_over_standing(Clock::now());
 }
@@ -314,7 +314,7 @@ void SubmissionQueue::remove(Submitter& submitter) {
 
 std::uint64_t SubmissionQueue::switch_aliases(std::span<const Switch> switches) {
   Tail tail(*this, submitters::find(number_));
-  tail.stand_alone();  // a task at a place given before would run the new opcode before others that run the old one
+  tail.stand_alone();  // a task at a place assigned before would run the new opcode before others with the old one
   for (const auto& [alias, opcode] : switches) alias->store(opcode, std::memory_order_relaxed);
   switches_.store(switches_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   return tail.position();
@@ -395,12 +395,12 @@ bool SubmissionQueue::place(const detail::Task& task, const std::atomic<std::uin
       *position = kSwitched;
       return false;
     }
-    // The first task of a thread is linked to nothing.
+    // The first task of a thread is not linked.
     const bool links = (task.flags & flag::link) != 0 && (me == nullptr || me->any);
     const std::uint32_t list = tasks.count != 0 ? tasks.quads(links ? 1 : 0) : 0;
     std::uint32_t slots = RingSlots::slots_for(RingSlots::first_free_quad(task.words) + list);
     if (slots > device::kMaxSlots) {
-      // What waits is a task of no group before this one, which is linked to it.
+      // A task with no group waits before this one, which is linked to it.
       const std::uint32_t gate_slots = RingSlots::slots_for(RingSlots::first_free_quad(0) + list);
       slots = RingSlots::slots_for(RingSlots::first_free_quad(task.words));
       if (!tail.has_room(gate_slots, slots)) return false;
@@ -409,11 +409,11 @@ bool SubmissionQueue::place(const detail::Task& task, const std::atomic<std::uin
     }
     place = tail.reserve(slots);
     if (!place) return false;
-    // From here on those that are left lie within a ring's length, and their slots are their own until this task is complete.
+    // From here on the remaining ones are within a ring's length, and keep their slots until this task is complete.
     order_.drop_ended(tasks);
     bool drains = order_.needs_drain(tasks);
     if (links || tasks.count != 0) order_.track();
-    if (links && me == nullptr) drains = true;  // nobody knows what this thread submitted before: a drain is stronger
+    if (links && me == nullptr) drains = true;  // the thread's previous task is unknown: a drain is stronger
     if (links && me != nullptr) order_.wait_for_previous(*me, (task.flags & flag::hard) != 0, tasks, drains);
     const std::uint32_t opcode = alias != nullptr ? alias->load(std::memory_order_relaxed) : 0;
     const bool wanted = (task.flags & flag::drain) != 0;
@@ -465,7 +465,7 @@ std::size_t SubmissionQueue::try_submit_plain(const std::atomic<std::uint32_t>& 
     {
       const std::lock_guard guard(lock_);
       places = take(*me, count, now, &first);
-      // Not behind the lock: switch_aliases takes back no places that are all used at once, so it does not wait for them.
+      // Inside the lock: switch_aliases does not revoke, and so does not wait for, places that are all used at once.
       opcode = alias.load(std::memory_order_relaxed);
     }
     me->returned = Clock::now();

@@ -21,9 +21,9 @@ struct OpenQueue {
   SubmissionQueue* queue;
 };
 
-// Which queues there are. Leaked: threads end after static objects are gone.
+// The open queues. Leaked: threads end after the destruction of static objects.
 struct Registry {
-  std::mutex mutex;  // taken before the lock of a queue
+  std::mutex mutex;  // locked before the lock of a queue
   std::uint64_t queues = 0;
   std::vector<OpenQueue> open;
 
@@ -38,7 +38,7 @@ struct Registry {
   }
 
  private:
-  // A forked child has none of its parent's queues: their locks may be held by threads that it does not have.
+  // A forked child drops its parent's queues: threads that it lacks may hold their locks.
   Registry() {
     pthread_atfork([] { one().mutex.lock(); }, [] { one().mutex.unlock(); },
                    [] {

@@ -27,11 +27,11 @@ bool TaskOrder::needs_drain(const WaitingFor& tasks) const {
 
 void TaskOrder::wait_for_previous(const Submitter& me, bool hard, WaitingFor& tasks, bool& drains) const {
   if (me.previous >= reaper_.reaped()) {
-    // From here on its slot is its own until the task that waits is complete.
+    // From here on it keeps its slot until the waiting task is complete.
     drains = drains || !me.tracked;
     tasks.add(me.previous, hard ? WaitingFor::Kind::hard : WaitingFor::Kind::soft);
   } else if (!hard && !tasks.failed && reaper_.outcome(me.previous) == Reaper::Outcome::failed) {
-    // It is complete, and its slot may be another's. The host knows its outcome.
+    // It is complete, and its slot may have been reused. The host has its outcome.
     tasks.add(me.previous, WaitingFor::Kind::failed);
   }
 }
@@ -42,7 +42,7 @@ TaskHead TaskOrder::head(std::uint64_t position, const Header& task, std::uint32
   header.drains = drains_;
   if ((header.flags & flag::drain) != 0) {
     drains_ = (drains_ + 1) & Header::kDrainMask;
-    // All before a drain have ended when it starts: it need only know which may cancel it.
+    // All earlier tasks have ended when a drain starts: it only needs those that may cancel it.
     const std::uint32_t count = std::exchange(tasks.count, 0);
     for (std::uint32_t i = 0; i < count; ++i)
       if (tasks.kind[i] != WaitingFor::Kind::hard) tasks.add(tasks.position[i], tasks.kind[i]);

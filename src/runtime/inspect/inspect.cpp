@@ -48,7 +48,7 @@ constexpr std::array<std::string_view, 7> kDoings = {
 static_assert(kDoings.size() == static_cast<std::size_t>(Doing::lost) + 1);
 std::string_view text_of(Doing doing) { return kDoings.at(static_cast<std::size_t>(doing)); }
 
-// Those of the oldest tasks that are not complete which are meant, and how many younger ones there are, at which nobody has looked.
+// Lists the matching tasks among the oldest incomplete ones, and the number of younger ones, which are not examined.
 template <class Meant>
 void add_tasks(Inspection& to, const Diagnosis& diagnosis, const Meant& is_meant) {
   add(to, "more", diagnosis.total - std::min<std::uint64_t>(diagnosis.total, diagnosis.tasks.size()));
@@ -103,7 +103,7 @@ void add_workers(Inspection& to, const Known& known) {
   }
 }
 
-// The oldest tasks that are not complete, by their tickets' positions.
+// Adds the oldest incomplete tasks, by their tickets' positions.
 void add_held(Inspection& to, const Known& known) {
   const Diagnosis& diagnosis = known.diagnosis;
   add(to, "not_complete", diagnosis.total);

@@ -10,7 +10,7 @@
 namespace dwell::runtime {
 
 Inspection Inspector::inspect(std::string_view name) {
-  // A structure's name before a variable's, which its operator's name tells apart.
+  // A structure's name takes precedence; its operator's name qualifies a variable.
   if (is_structure(name)) return *runtime::inspect(name, {tell_.metrics(), tell_.info(), tell_.diagnosis()});
   try {
     if (std::optional<Inspection> found = variables_.read(name)) return *std::move(found);

@@ -22,7 +22,7 @@ namespace {
 using device::Order;
 using device::Scope;
 
-constexpr int kTries = 1000;  // to find a Seqlock at rest
+constexpr int kTries = 1000;  // to read a Seqlock without a writer
 constexpr std::size_t kWordBytes = 8;
 
 template <class Word>
@@ -31,7 +31,7 @@ void copy_word(std::byte* to, const std::byte* from) {
   std::memcpy(to, &word, sizeof(word));
 }
 
-// Acquires, so that the count of a Seqlock is looked at behind its words.
+// Acquires, so that the count of a Seqlock is read after its words.
 void copy_words(std::byte* to, const std::byte* from, std::size_t bytes) {
   while (bytes != 0) {
     const auto at = reinterpret_cast<std::uintptr_t>(from);
@@ -68,7 +68,7 @@ void store_words(std::byte* to, const std::byte* from, std::size_t bytes) {
   }
 }
 
-// Whether the process may write there: a variable that is const lies where it may not.
+// Whether the process may write there: const variables are in read-only memory.
 bool is_writable(std::uint64_t address) {
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);) {
@@ -78,7 +78,7 @@ bool is_writable(std::uint64_t address) {
     if (std::sscanf(line.c_str(), "%" SCNx64 "-%" SCNx64 " %4s", &begin, &end, mode.data()) == 3 && address >= begin && address < end)
       return mode[1] == 'w';
   }
-  return true;  // it is not told
+  return true;  // unknown
 }
 
 // Whether `full` is `name`, or a member of it.
@@ -159,7 +159,7 @@ std::optional<Variables::Found> Variables::find(std::span<const Of> all, std::st
 }
 
 bool Variables::read_guarded(std::span<const Variable> variables, std::vector<InspectedValue>& values) const {
-  // In one piece, because each copy of a device's memory takes microseconds.
+  // Copied in one piece, because each copy of device memory takes microseconds.
   std::uint64_t begin = variables.front().address;
   std::uint64_t end = begin;
   for (const Variable& variable : variables) {

@@ -14,19 +14,19 @@
 
 namespace dwell::runtime {
 
-// One watch. Its thread holds it, so that it may go from its own callback.
+// One watch. Its thread keeps it alive, so that its own callback may drop it.
 struct WatchState : std::enable_shared_from_this<WatchState> {
   Watches::Look look;
   Watches::Callback callback;
   Watches::Warn warn;
   std::uint64_t runtime = 0;
   std::chrono::nanoseconds every{0};
-  bool forked = false;  // the thread's: the callback has come back in a child, where the thread ends
+  bool forked = false;  // the thread's: the callback has returned in a forked child, where the thread ends
 
   mutable Mutex mutex;
   Condition changed;
   bool stops DWELL_GUARDED_BY(mutex) = false;
-  bool ended DWELL_GUARDED_BY(mutex) = false;  // the thread calls nothing any more
+  bool ended DWELL_GUARDED_BY(mutex) = false;  // the thread makes no more calls
   std::thread::id thread DWELL_GUARDED_BY(mutex);
 
   void run() noexcept {
@@ -48,7 +48,7 @@ struct WatchState : std::enable_shared_from_this<WatchState> {
   // False when it is over.
   bool step() noexcept {
     std::optional<Inspection> found;
-    // Without memory it looks the next time.
+    // Without memory, tries again at the next interval.
     if (const auto why = failure_of(errc::io_failed, [&] { found = look(); })) return why->kind() == errc::out_of_memory;
     const Callback call(runtime, "the callback of a watch");
     const auto failure = failure_of(errc::io_failed, [&] { callback(*found); });
@@ -80,7 +80,7 @@ std::shared_ptr<WatchState> Watches::start(Look look, std::chrono::nanoseconds e
   if (stopped_) throw Error(errc::closed, "watch: the runtime is being closed");
   all_.remove_if([](const auto& one) { return one.expired(); });
   all_.push_back(state);
-  // Held until its thread is known, which it looks for when the callback stops it.
+  // Held until the thread is stored: a callback that stops the watch compares it.
   const Lock starts(state->mutex);
   std::thread thread = with_thread("a watch", nullptr, [&] { return std::thread([state] { state->run(); }); });
   state->thread = thread.get_id();

@@ -15,7 +15,7 @@ std::uint64_t Launches::launch(backend::LoadedModule& kernels, const backend::Ke
   {
     const Lock lock(mutex_);
     if (closed_) throw Error(errc::closed, "the runtime is closed");
-    // Before the device has it: from now on memory that is dropped waits for this number.
+    // Before the launch: from now on dropped memory waits for this number.
     in_flight_.emplace(next_, Flight{nullptr, std::move(needs)});
     number = next_++;
     ++entering_;
@@ -64,7 +64,7 @@ void Launches::look(std::uint64_t number) noexcept {
     if (error) errors_.emplace(number, *error);
     ended_.insert(in_flight_.extract(at));
   } catch (const std::bad_alloc&) {
-    return;  // it is asked about again
+    return;  // polled again later
   }
 }
 

@@ -17,7 +17,7 @@ namespace runtime {
 
 namespace {
 
-// Blanks are a matter of taste in "reduce<double, 256>".
+// Blanks are ignored in "reduce<double, 256>".
 std::string without_blanks(std::string_view text) {
   std::string rest(text);
   std::erase(rest, ' ');
@@ -78,14 +78,14 @@ std::shared_ptr<detail::ModuleState> Modules::compile(const Source& source, cons
   unit.line = source.line;
   for (const std::string& expression : expressions) unit.exports.push_back({expression, {}});
   unit.options = options;
-  unit.options.lto = false;  // a whole program is optimised as one already
+  unit.options.lto = false;  // a program is optimised as a whole anyway
   unit.program = true;
   auto state = std::make_shared<detail::ModuleState>();
   state->object = jit::compile_by_fingerprint(compiler_, unit, [this](const jit::Unit& named) { return compiler_.compile_module(named); });
 
   std::vector<std::string> symbols;
   for (const jit::ModuleKernel& kernel : state->object.kernels) symbols.push_back(kernel.symbol);
-  // Leases roll meanwhile; loading waits for those that were started before.
+  // Leases roll meanwhile; loading waits for earlier ones.
   try {
     keeper_.beside_tasks([&] { state->loaded = backend_.load_kernels(state->object.bytes, symbols); });
   } catch (const Error& error) {
@@ -135,7 +135,7 @@ std::uint64_t Modules::launch(const std::shared_ptr<detail::ModuleState>& module
   }
 }
 
-// Unloading waits for the leases that run: in a thread that may.
+// Unloads on the janitor's thread: unloading waits for running leases.
 void Modules::unload(std::shared_ptr<backend::LoadedModule> loaded) { keeper_.janitor().take(std::move(loaded)); }
 
 void Modules::release(detail::ModuleState& module) {

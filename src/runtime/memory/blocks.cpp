@@ -29,7 +29,7 @@ Blocks::Loan Blocks::take(const detail::Task& task) {
   std::memcpy(block.host + sizeof(first), task.rest, std::size_t{task.words - detail::kFirstSlotWords} * 4);
   loan.word_[0] = static_cast<std::uint32_t>(block.device);
   loan.word_[1] = static_cast<std::uint32_t>(block.device >> 32U);
-  // The worker acquires before it reads the block: an older task's arguments may lie in its cache.
+  // The worker acquires before it reads the block: its cache may hold an older task's arguments.
   loan.flags_ = task.flags | detail::kMemory;
   loan.groups_ = task.groups;
   loan.waits_ = task.waits;
@@ -74,7 +74,7 @@ std::vector<std::uint64_t> Blocks::naming(std::uint64_t begin, std::uint64_t end
       std::memcpy(&word, block.host + std::size_t{i} * 4, sizeof(word));
       return word;
     };
-    // Where the spans are, only the signature knows: any two words that make an address inside count.
+    // Only the signature shows where the spans are: any two words that form an address in the range count.
     for (std::uint32_t i = 0; i + 1 < block.words; ++i) {
       const std::uint64_t address = word_at(i) | static_cast<std::uint64_t>(word_at(i + 1) & 0xFFFFFU) << 32U;
       if (address < begin || address >= end) continue;

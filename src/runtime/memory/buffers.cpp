@@ -14,7 +14,7 @@ namespace dwell::runtime {
 
 namespace {
 
-// What the program has given for its memory, dropped as a callback.
+// Wraps the program's keep_alive so that it is dropped as a callback.
 std::shared_ptr<void> called_back(std::shared_ptr<void> keep_alive, std::uint64_t runtime) {
   struct Kept {
     Kept(std::shared_ptr<void> given, std::uint64_t number) : keep_alive(std::move(given)), runtime(number) {}
@@ -111,13 +111,13 @@ std::shared_ptr<detail::BufferState> Buffers::wrap(void* pointer, std::size_t co
 }
 
 std::shared_ptr<detail::BufferState> Buffers::enter(std::shared_ptr<detail::BufferState> state) {
-  // A resource may give memory that the host reaches too.
+  // A resource may return memory that the host can access too.
   const bool is_seen = state->memory == Memory::host || (state->prompt && state->allocation->host() != nullptr);
   state->flags = detail::kMemory | (is_seen ? detail::kSystem : 0);
   keeper_.memory_made();
   const Lock lock(mutex_);
   if (closed_) throw Error(errc::closed, "the runtime is closed");
-  // Room for all to be released without memory.
+  // Reserves room, so that releasing all buffers allocates nothing.
   if (const std::size_t most = retired_.size() + alive_.size() + 1; most > retired_.capacity()) retired_.reserve(2 * most);
   alive_.insert(state.get());
   state->shell = shell_;
@@ -139,7 +139,7 @@ std::shared_ptr<backend::Allocation> Buffers::free_of_users(const detail::Buffer
     if (!queue_.done(position) && queue_.names(position, begin, begin + buffer.bytes)) wait_(position);
   }
   for (const std::uint64_t position : blocks_.naming(begin, begin + buffer.bytes)) wait_(position);
-  // Of tasks that launch graphs: launches of the host were among the tasks above.
+  // Tasks that launch graphs; launches by the host were among the tasks above.
   for (const std::uint64_t position : graphs_.naming(begin, begin + buffer.bytes))
     if (position < tail && !queue_.done(position)) wait_(position);
   for (const std::uint64_t number : launches_.naming(begin, begin + buffer.bytes)) launches_.wait(number, std::nullopt);
@@ -160,8 +160,8 @@ void Buffers::check_alive(const std::vector<detail::GraphData::Use>& uses, const
   const detail::BufferUse* known = nullptr;
   const Lock lock(mutex_);
   for (const auto& [use, address, node] : uses) {
-    if (use == known || use == nullptr) continue;  // null: of memory that is known by its address alone
-    // Only compared: it may be gone.
+    if (use == known || use == nullptr) continue;  // null: memory known by its address only
+    // Compared only: it may have been destroyed.
     const auto at = std::ranges::find_if(alive_, [&, wanted = use](const detail::BufferState* state) { return state == wanted; });
     const bool is_there = at != alive_.end() && address - (*at)->allocation->device() <= (*at)->bytes;
     if (!is_there)
@@ -215,7 +215,7 @@ void Buffers::collect() {
       return true;
     });
   }
-  // Freed outside the lock, and by a thread that may wait where that waits for leases to end.
+  // Freed outside the lock, and on a thread that may wait if freeing waits for leases.
   if (!host_memory_waits_) return;
   for (Retired& retired : unused) {
     if (retired.prompt || retired.allocation->host() == nullptr) continue;
@@ -236,10 +236,10 @@ std::pair<std::uint64_t, std::uint64_t> Buffers::count() const {
 }
 
 void Buffers::close() noexcept {
-  std::vector<Retired> given_up;  // outside the lock: the deleters of wrapped memory may come back here
+  std::vector<Retired> given_up;  // outside the lock: deleters of wrapped memory may call this object
   const Lock lock(mutex_);
   closed_ = true;
-  // There is room, see enter.
+  // enter has reserved the room.
   for (detail::BufferState* const buffer : alive_) retired_.push_back(Retired{0, 0, buffer->prompt, std::move(buffer->allocation)});
   alive_.clear();
   given_up.swap(retired_);

@@ -11,7 +11,7 @@ namespace dwell::runtime {
 namespace {
 
 constexpr double kBaseAge = 2e9;  // ns
-constexpr double kWorse = 1.5;    // times as far off as it was behind the last reading, before another one is worth its time
+constexpr double kWorse = 1.5;    // times the error after the last reading, before another one is taken
 
 }  // namespace
 

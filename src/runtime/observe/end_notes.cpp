@@ -26,7 +26,7 @@ using live::FlightFile;
 constexpr std::array kSignals = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 constexpr std::size_t kMostFiles = 64;  // further ones go without
 
-// What the handler reads. Without destructors: it may be called until the process is gone.
+// Read by the handler. Without destructors: it may be called until the process ends.
 constinit std::array<std::atomic<FlightFile*>, kMostFiles> flight_files{};
 constinit std::array<struct sigaction, kSignals.size()> previous{};
 static_assert(std::atomic<FlightFile*>::is_always_lock_free);
@@ -37,14 +37,14 @@ bool is_ours(const FlightFile& file) { return file.pid == getpid(); }
 FlightEnd load(FlightFile& file) { return std::atomic_ref(file.end).load(std::memory_order_relaxed); }
 void store(FlightFile& file, const FlightEnd& end) { std::atomic_ref(file.end).store(end, std::memory_order_relaxed); }
 
-// The number of the worker that runs on this thread, if its notes lie in the file.
+// Returns the number of the worker on this thread, if its records are in the file.
 std::uint16_t worker_in(const FlightFile& file) {
   const auto at = reinterpret_cast<std::uintptr_t>(notes_of_worker) - reinterpret_cast<std::uintptr_t>(&file) - FlightFile::entries_at();
   const std::size_t worker = at / (sizeof(live::FlightEntry) * live::kFlightEntries);
   return notes_of_worker != nullptr && worker < file.workers ? static_cast<std::uint16_t>(worker) : FlightEnd::kNoWorker;
 }
 
-// What ended the process first stays.
+// Keeps the first cause.
 void note(int signal) noexcept {
   for (const std::atomic<FlightFile*>& each : flight_files) {
     FlightFile* const file = each.load(std::memory_order_acquire);
@@ -60,7 +60,7 @@ void unnote(int signal) noexcept {
   }
 }
 
-// Calls nothing but what may be called in a handler.
+// Async-signal-safe.
 void on_signal(int signal, siginfo_t* info, void* context) {
   const int error = errno;
   note(signal);
@@ -72,7 +72,7 @@ void on_signal(int signal, siginfo_t* info, void* context) {
   } else if (was.sa_handler != SIG_DFL && was.sa_handler != SIG_IGN) {
     was.sa_handler(signal);
   } else if (was.sa_handler == SIG_DFL || info->si_code > 0) {
-    // A fault comes again when this returns; what was sent is sent again. It stays blocked until then.
+    // A fault recurs when this returns; a sent signal is sent again. It stays blocked until then.
     struct sigaction none {};
     none.sa_handler = SIG_DFL;
     sigaction(signal, &none, nullptr);
@@ -80,7 +80,7 @@ void on_signal(int signal, siginfo_t* info, void* context) {
     errno = error;
     return;
   }
-  // Whoever was called has mended it, or it was to be ignored.
+  // The called handler has recovered from it, or it was ignored.
   unnote(signal);
   errno = error;
 }
@@ -92,7 +92,7 @@ bool is_on() {
   return set == nullptr || std::string_view(set) != "off";
 }
 
-// Leaked: runtimes may end until the last static object is gone.
+// Leaked: runtimes may end until the last static object is destroyed.
 std::mutex& mutex() {
   static auto& one = *new std::mutex;
   return one;
@@ -105,7 +105,7 @@ void install() {
   static const bool exits = std::atexit(on_exit) == 0;
   static_cast<void>(exits);
   for (std::size_t i = 0; i < kSignals.size(); ++i) {
-    // Behind a handler that was set over ours we are still called: as the one previous it, too, each would call the other.
+    // A handler set over ours still calls ours: if it were also our previous one, each would call the other.
     if (set[i] || sigaction(kSignals[i], nullptr, &previous[i]) != 0) continue;
     struct sigaction ours {};
     ours.sa_sigaction = on_signal;
@@ -118,7 +118,7 @@ void install() {
 void uninstall() {
   for (std::size_t i = 0; i < kSignals.size(); ++i) {
     struct sigaction now {};
-    // Over ours another one may have been set, which may call it. Then it stays, and only passes signals on.
+    // Another handler set over ours may call it. Then ours stays, and only passes signals on.
     if (!set[i] || sigaction(kSignals[i], nullptr, &now) != 0 || (now.sa_flags & SA_SIGINFO) == 0 || now.sa_sigaction != on_signal)
       continue;
     set[i] = sigaction(kSignals[i], &previous[i], nullptr) != 0;

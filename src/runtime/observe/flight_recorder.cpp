@@ -49,7 +49,7 @@ void put(char (&to)[N], std::string_view text) {
   to[count] = 0;
 }
 
-// The same of a text that has to be made; nothing without memory.
+// As above, for a computed text; does nothing without memory.
 template <std::size_t N, class Make>
 void put_text(char (&to)[N], const Make& make) noexcept {
   to[0] = 0;
@@ -73,7 +73,7 @@ std::string own_command() {
 
 // `bytes` of the file, mapped; null with errno.
 std::shared_ptr<void> mapped(const File& file, std::size_t bytes) {
-  // Its pages are taken now: later there might be none, and the process would be killed at a store.
+  // Allocates the pages now: a later store without free memory would kill the process.
   errno = posix_fallocate(file.get(), 0, static_cast<off_t>(bytes));
   if (errno != 0) return nullptr;
   void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
@@ -85,8 +85,8 @@ std::size_t bytes_for(std::uint32_t workers, std::uint64_t ring_slots) {
   return device::align_up(FlightFile::bytes(workers, ring_slots), 4096);
 }
 
-// A process that fails and opens again for days must not fill the memory of the machine: of its kept files the youngest stay.
-// Leaked: runtimes may fail until the last static object is gone.
+// Keeps only the newest files: a process that fails and reopens for days must not fill the machine's memory. Leaked: runtimes may fail
+// until the last static object is destroyed.
 void keep_youngest(std::filesystem::path path) {
   static std::mutex mutex;
   static auto& kept = *new std::array<std::filesystem::path, live::Directory::kFlights>;
@@ -99,7 +99,7 @@ void keep_youngest(std::filesystem::path path) {
 
 }  // namespace
 
-// It delegates, so that the destructor takes the file away when an allocation fails here.
+// Delegates, so that the destructor removes the file when an allocation fails here.
 FlightRecorder::FlightRecorder(backend::Backend& backend, std::uint64_t runtime, const std::string& device, std::uint32_t workers,
                                std::uint64_t ring_slots, const std::function<void(std::string_view)>& warn)
     : FlightRecorder() {
@@ -110,12 +110,12 @@ FlightRecorder::FlightRecorder(backend::Backend& backend, std::uint64_t runtime,
       return File(open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
     };
     File file = make(runtime);
-    // Another copy of this library in the process counts runtimes of its own: Python's and PyTorch's extensions have one each.
+    // Another copy of this library in the process numbers its own runtimes: Python's and PyTorch's extensions have one each.
     for (std::uint64_t copy = 1; !file && errno == EEXIST && copy <= kMostCopies; ++copy) file = make(runtime + copy * kOfACopy);
     mapped_ = static_cast<bool>(file);
     std::shared_ptr<void> memory = file ? mapped(file, bytes_for(workers, ring_slots)) : nullptr;
     if (memory == nullptr && file) {
-      // The ring is the largest part, and does without.
+      // The ring is the largest part, and is optional.
       ring_slots = 0;
       static_cast<void>(ftruncate(file.get(), 0));
       memory = mapped(file, bytes_for(workers, ring_slots));
@@ -126,7 +126,7 @@ FlightRecorder::FlightRecorder(backend::Backend& backend, std::uint64_t runtime,
       memory_ = backend.pin(address, bytes_for(workers, ring_slots), std::move(memory));
     } catch (const Error& error) {
       if (error.kind() != errc::invalid_argument && error.kind() != errc::unsupported) throw;
-      // The device does not reach it: a file is made when the runtime fails.
+      // The device cannot access it: the file is written when the runtime fails.
       unlink(path_.c_str());
       mapped_ = false;
     }
@@ -174,7 +174,7 @@ std::uint64_t FlightRecorder::add(const Exec& exec, std::uint64_t offset, std::u
   to.lease = lease.value_or(0);
   to.again = lease ? 1 : 0;
   put(to.name, exec.name());
-  // Who reads the file when the process has been killed in between sees these numbers as they were.
+  // If the process is killed in between, a reader of the file sees the old numbers.
   using device::Order;
   using device::Scope;
   to.nodes = std::min<std::uint32_t>(exec.nodes(), FlightFile::kNodesOfExec);
@@ -197,7 +197,7 @@ std::uint64_t FlightRecorder::add(const Exec& exec, std::uint64_t offset, std::u
 
 void FlightRecorder::set_arguments(std::uint64_t first, std::uint32_t node, std::span<const std::uint32_t> words) noexcept {
   const Lock lock(mutex_);
-  // Nodes of other execs may have come to lie there.
+  // Nodes of other execs may have overwritten them.
   if (node >= FlightFile::kNodesOfExec || file_->nodes_taken - (first + node) > FlightFile::kNodes) return;
   live::FlightNode& its = file_->nodes[(first + node) % FlightFile::kNodes];
   put_words(its, words);
@@ -217,7 +217,7 @@ void FlightRecorder::note_details(const DetailsOf& details_of) {
     live::sort_oldest_first(workers[worker]);
     std::ranges::reverse(workers[worker]);
   }
-  std::set<std::pair<std::uint64_t, std::uint32_t>> asked;  // a node may be there often
+  std::set<std::pair<std::uint64_t, std::uint32_t>> asked;  // a node may occur often
   std::size_t noted = 0;
   // The last task of each worker, then the one before it, and so on.
   for (std::size_t back = 0; back < live::kFlightEntries; ++back) {
@@ -263,11 +263,11 @@ FlightRecorder::Details details_of(const live::FlightEntry& entry, Graphs& graph
                                    const std::function<std::string(std::uint32_t opcode)>& name_of) {
   if (!entry.is_node()) return {};
   Graphs::Place place = graphs.place_of(entry.offset());
-  // The entry may be of one that lay there before.
+  // The entry may be of an exec that was there before.
   if (place.exec == nullptr || (place.lease && !device::is_after(entry.lease, *place.lease))) return {};
   const std::uint32_t cell = place.cell(entry.offset());
   FlightRecorder::Details known{place.exec->title_at(cell, name_of(entry.opcode())), place.exec->arguments_at(cell)};
-  // It must not go here, where its memory would be given back under the keeper's lock: it goes with the next launch.
+  // The exec must not be destroyed here, under the keeper's lock: the next launch releases it.
   Graphs::Flight flight;
   flight.emplace_back(0, std::move(place.exec));
   graphs.launched(0, std::move(flight));

@@ -21,8 +21,8 @@ constexpr std::chrono::milliseconds kShortest{1};
 constexpr std::chrono::milliseconds kLongest{10};
 constexpr int kLastAttempts = 100;
 
-constexpr std::size_t kReadBytes = 64;      // of a worker's counter of slots that were read
-constexpr std::size_t kMostTaken = 262144;  // lines that wait for a slow sink behind settle
+constexpr std::size_t kReadBytes = 64;      // of a worker's count of read slots
+constexpr std::size_t kMostTaken = 262144;  // lines that wait for a slow sink after settle
 
 }  // namespace
 
@@ -69,7 +69,7 @@ bool LogDrain::read_slot(std::uint32_t worker, std::uint32_t position, std::uint
 std::shared_ptr<const std::string> LogDrain::format_at(std::uint64_t address, std::uint32_t length) {
   const auto known = formats_.find(address);
   if (known != formats_.end()) return known->second;
-  // The memory of a device that has failed cannot be read; the host's can.
+  // Memory of a failed device cannot be read; the host's can.
   if (!on_host_ && parts_.keeper.failed()) return nullptr;
   std::string text(length, '\0');
   if (failure_of(errc::device_lost, [&] { parts_.backend.copy_to_host(text.data(), address, text.size()); })) return nullptr;
@@ -86,7 +86,7 @@ void LogDrain::take_from(std::uint32_t worker, std::size_t most) {
   std::uint32_t words[2 * kLogSlotWords];
   std::uint32_t& at = position_[worker];
   const std::uint32_t begin = at;
-  // Not for ever: a worker may write as fast as this reads.
+  // Bounded: a worker may write as fast as this reads.
   while (at - begin < 1U << shift_) {
     if (!read_slot(worker, at, words)) break;
     const std::uint32_t slots = slots_of(words);
@@ -109,7 +109,7 @@ void LogDrain::take_from(std::uint32_t worker, std::size_t most) {
     at += slots;
   }
   if (at == begin) return;
-  // Pairs with the acquire of a worker that looks for room (LogWriter): the slots have been read.
+  // Pairs with the acquire of a worker that checks for room (LogWriter): the slots have been read.
   device::store<Order::release, Scope::system>(static_cast<u32*>(read_->host()) + worker * (kReadBytes / sizeof(u32)), at);
 }
 
@@ -120,7 +120,7 @@ void LogDrain::take(std::size_t most) {
 void LogDrain::settle() noexcept {
   const Lock lock(rings_mutex_);
   if (closed_) return;
-  // Without memory the lines stay where they are, for the next look.
+  // Without memory the lines stay in the ring for the next poll.
   try {
     take(kMostTaken);
   } catch (const std::exception&) {
@@ -159,7 +159,7 @@ bool LogDrain::pass(bool last) noexcept {
     const auto tell = [this](const LogLine& like, std::uint64_t count) {
       hand_over(like, std::to_string(count) + " more lines within a second were left out: \"" + *like.format + "\"");
     };
-    static_cast<void>(failure_of(errc::out_of_memory, [&] { limit_.end_seconds(now, tell); }));  // else with the next look
+    static_cast<void>(failure_of(errc::out_of_memory, [&] { limit_.end_seconds(now, tell); }));  // else at the next poll
     for (const LogLine& line : lines) {
       if (forked_) return;
       bool admitted = true;
@@ -188,10 +188,10 @@ void LogDrain::work() noexcept {
     bool rests = false;
     woken_ = false;
     lock.unlock();
-    // Before the look, which then finds all that the loop has left.
+    // Before the poll, which then finds all lines of the loop.
     rests = parts_.keeper.asleep() || parts_.keeper.failed();
     any = pass(last);
-    // Lines for which there was no memory are in the rings, where the next look finds them. Behind the last look there is none.
+    // Lines without memory stay in the rings for the next poll. After the last poll there is none.
     for (int attempt = 1; last && missed_ && !forked_ && attempt < kLastAttempts; ++attempt) {
       std::this_thread::sleep_for(kShortest);
       any = pass(last);

@@ -36,7 +36,7 @@ void append_argument(std::string& to, const std::string& placeholder, LogType ty
   to += placeholder;
 }
 
-// Whether a width or a precision is longer than any that a compiler lets through: the text would fill the memory.
+// Whether a width or a precision exceeds what a compiler accepts: the text could exhaust memory.
 bool is_too_wide(std::string_view placeholder) {
   constexpr std::size_t kDigits = 4;
   std::size_t digits = 0;
@@ -46,7 +46,7 @@ bool is_too_wide(std::string_view placeholder) {
   });
 }
 
-// The same; a placeholder that the library refuses stays as it is.
+// As append_argument; keeps a placeholder that the library rejects.
 void append_or_show(std::string& to, const std::string& placeholder, LogType type, const std::uint32_t* words) {
   if (is_too_wide(placeholder)) {
     to += placeholder;

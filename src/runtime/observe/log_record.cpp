@@ -34,7 +34,7 @@ std::string to_string(const LogRecord& record) {
   if (!record.node.empty()) text += " node '" + printable(record.node) + "' of " + printable(runtime::title_of(record.graph));
   text += " worker " + std::to_string(record.worker);
   if (record.has_position) text += " ticket " + std::to_string(record.position);
-  // One line, whatever was logged: a format may end with a line end, as those of printf do.
+  // Always one line: a format may end with a newline, as printf's do.
   const std::string_view said = record.text;
   return text + ": " + printable(said.substr(0, said.find_last_not_of("\r\n") + 1), "\t");
 }

@@ -20,7 +20,7 @@ constexpr std::size_t kFirstOpcodes = 64;
 constexpr std::size_t kWord = sizeof(std::uint64_t);
 constexpr std::size_t kShardWords = sizeof(OperatorTimes) / kWord;
 constexpr std::size_t kTimesBytes = OperatorTimes::kShards * sizeof(OperatorTimes);  // of an opcode
-// Where a shard has them, in words.
+// Offsets in a shard, in words.
 constexpr std::size_t kTotal = offsetof(OperatorTimes, total) / kWord;
 constexpr std::size_t kMost = offsetof(OperatorTimes, most) / kWord;
 constexpr std::size_t kLeast = offsetof(OperatorTimes, least) / kWord;
@@ -30,19 +30,19 @@ constexpr std::size_t kWaited = offsetof(OperatorTimes, waited) / kWord;
 constexpr std::size_t kLongestWait = offsetof(OperatorTimes, longest_wait) / kWord;
 constexpr std::size_t kNamed = offsetof(OperatorTimes, named) / kWord;
 constexpr std::size_t kNamedBytes = offsetof(OperatorTimes, named_bytes) / kWord;
-// The two counters of the ready queue stand first, a line each.
+// The two counters of the ready queue come first, one cache line each.
 constexpr std::size_t kQueueBytes = 2 * sizeof(device::Counter);
 static_assert(offsetof(device::Control, head) == 0 && offsetof(device::Control, tail) == sizeof(device::Counter));
 static_assert(OperatorTimes::kBuckets == TimeHistogram::kBuckets);
 
-// The first bucket of those that share the power of two of a time.
+// Returns the first bucket with the power of two of a time.
 std::size_t first_like(std::uint64_t ns) {
   const auto width = static_cast<std::size_t>(std::bit_width(ns));
   return width < 3 ? 0 : (width - 2) * 4;
 }
 
-// Adds the times of one shard, whose calls lie in the buckets from its least to its longest. All of that only grows, so that a call which
-// is being noted may be left out until the next look, but none that an earlier look has seen.
+// Adds the times of one shard. Its calls are in the buckets from its least to its longest. All of these only grow: a call being recorded
+// may be missed until the next read, but no call seen earlier.
 template <class Words, class To>
 void add_shard(Words shard, To& to) {
   to.waits += shard[kWaits];
@@ -57,7 +57,7 @@ void add_shard(Words shard, To& to) {
   to.max_ns = std::max(to.max_ns, most);
   to.min_ns = std::min(to.min_ns, ~least);
   const auto buckets = shard.from(kBuckets);
-  // The device takes times that do not fit 32 bits for the longest that does.
+  // The device clamps times to 32 bits.
   const std::size_t end = std::min(first_like(most) + 4, TimeHistogram::kBuckets);
   for (std::size_t i = first_like(std::min<std::uint64_t>(~least, ~0U)); i < end; ++i) {
     const std::uint64_t here = buckets[i];
@@ -66,7 +66,7 @@ void add_shard(Words shard, To& to) {
   }
 }
 
-// Counts alone: the least and the longest stay.
+// Subtracts counts only: the least and the longest stay.
 template <class To, class Base>
 void subtract(To& to, const Base& base) {
   to.tasks -= base.tasks;

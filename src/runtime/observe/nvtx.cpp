@@ -15,12 +15,12 @@ namespace {
 
 using Kind = TraceEvent::Kind;
 
-// Of the host's kinds, in their order.
+// Names of the host's kinds, in order.
 constexpr std::array<const char*, 9> kNames = {"submit", "wait", "define", "compile", "hand_over", "park", "launch", "flush", "mark"};
 static_assert(kNames.size() == static_cast<std::size_t>(Kind::mark) - static_cast<std::size_t>(Kind::submit) + 1);
 
-// Null without a tool. It stays until the process ends, as ranges may be open until then. NVTX opens whatever library the environment
-// names, which a program with more rights than its user must not do.
+// Returns null without a tool. Never destroyed: ranges may be open until the process ends. NVTX opens any library that the environment
+// names, so a privileged program must not use it.
 nvtxDomainHandle_t domain() noexcept {
   static auto* const made = getauxval(AT_SECURE) != 0 ? nullptr : nvtxDomainCreateA("dwell");
   return made;
@@ -28,7 +28,7 @@ nvtxDomainHandle_t domain() noexcept {
 
 const char* name_of(Kind kind) noexcept { return kNames[static_cast<std::size_t>(kind) - static_cast<std::size_t>(Kind::submit)]; }
 
-// What an event says: "compile axpy", the text of a mark. Without memory it is the kind alone, since a range that is ended must have begun.
+// The message of an event: "compile axpy", or the text of a mark. Without memory only the kind: a range must begin before it ends.
 class Message {
  public:
   Message(Kind kind, std::string_view name) noexcept : text_(name_of(kind)) {

@@ -10,19 +10,18 @@ namespace dwell::runtime {
 
 namespace {
 
-// ns: error of the device's clock against the host's that noted waits of tasks may have. A reading launches a kernel; once the drift
-// is known, one lasts for a minute.
+// ns: the largest clock error of recorded waits of tasks. A reading launches a kernel; once the drift is known, one lasts for a minute.
 constexpr double kMostWaitError = 5000;
 
-// Time for running leases to take a new setting over. A task that runs longer keeps the old one.
+// Time for running leases to adopt a new setting. A longer task keeps the old one.
 constexpr std::chrono::seconds kTellLeases{1};
 
-// The node that had its record at `offset` at this time. Another exec may have lain there before.
+// Returns the node whose record was at `offset` at this time. Another exec may have been there before.
 NodeName node_of(Graphs& graphs, std::uint64_t offset, std::chrono::steady_clock::time_point at) {
   Graphs::Place place = graphs.place_of(offset);
   if (place.exec == nullptr || (place.lease && at < place.since)) return {};
   NodeName known{place.exec->called_at(place.cell(offset)), place.exec->name()};
-  // Its memory must not be given back under the locks of whoever reads the log: it goes with the next launch.
+  // The exec must not be destroyed under the log reader's locks: the next launch releases it.
   Graphs::Flight flight;
   flight.emplace_back(0, std::move(place.exec));
   graphs.launched(0, std::move(flight));
@@ -53,7 +52,7 @@ Observation::Observation(const Parts& parts)
 
 void Observation::align_for_waits() {
   if (meters_.metering() != Metering::times || device_.keeper().parked()) return;
-  // Without a reading no waits are noted; all else is.
+  // Without a reading only waits are not recorded.
   device_.queue().set_sampling(!failure_of(errc::device_lost, [this] { clock_.align(kMostWaitError); }).has_value());
 }
 

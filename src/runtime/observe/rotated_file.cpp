@@ -52,7 +52,7 @@ int RotatedFile::open() {
 
 void RotatedFile::rotate() {
   file_ = File();
-  // A name that cannot be changed keeps its file, to which more is appended.
+  // If renaming fails, appends to the old file.
   if (files_ == 1) ::unlink(path_.c_str());
   for (unsigned i = files_ - 1; i > 0; --i) std::rename(name(i - 1).c_str(), name(i).c_str());
 }
@@ -63,7 +63,7 @@ std::string RotatedFile::write(std::string_view text) {
     if (const int error = open(); error != 0) return failure(path_, error);
   }
   if (const int error = write_all(file_.get(), text); error != 0) {
-    // What went before the disc was full would stand before another line. That it cannot be taken away is the lesser news.
+    // Removes the partial line that was written before the disc was full. Its own failure is less important.
     struct stat status {};
     const bool part = regular_ && ::fstat(file_.get(), &status) == 0 && static_cast<std::uint64_t>(status.st_size) > size_;
     if (part) static_cast<void>(::ftruncate(file_.get(), static_cast<off_t>(size_)));

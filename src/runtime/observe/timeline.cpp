@@ -20,16 +20,15 @@ namespace {
 using device::Event;
 using device::Header;
 
-// Between two looks at the rings: a trace of more than its host can take leaves it two thirds of a processor. What is missed meanwhile is
-// dropped.
+// Pause between two reads of the rings: an overloaded trace leaves the host two thirds of a processor. Missed events are dropped.
 constexpr std::chrono::nanoseconds kLeastRest = std::chrono::milliseconds(1);
 constexpr std::chrono::nanoseconds kMostRest = std::chrono::milliseconds(50);
-constexpr int kRest = 2;             // times as long as the last look took
-constexpr double kMostError = 1000;  // ns: the clock is read anew when it may be further off
+constexpr int kRest = 2;             // times the duration of the last read
+constexpr double kMostError = 1000;  // ns: the clock is read again beyond this error
 
 std::int64_t end_of(const TraceEvent& event) { return event.begin_ns + event.took_ns; }
 
-// Sorts events by their ends, those of workers and those of the host behind them. The former, which may be many, hardly need it.
+// Sorts events by their ends: workers' events, followed by the host's. The former may be many, but are nearly sorted.
 void put_in_order(std::vector<TraceEvent>& events, std::vector<TraceEvent>::iterator host) {
   if (!std::ranges::is_sorted(events.begin(), host, {}, end_of)) std::ranges::sort(events.begin(), host, {}, end_of);
   std::ranges::sort(host, events.end(), {}, end_of);
@@ -82,7 +81,7 @@ void Timeline::start(Sink sink) {
   try {
     begin_reading();
     tell_leases(true);
-    arrows_.miss(0, HostEvents::now());  // of leases that note nothing yet
+    arrows_.miss(0, HostEvents::now());  // for leases that do not record events yet
     thread_ = with_thread("the thread of a trace", nullptr, [this] { return std::thread([this] { run(); }); });
   } catch (...) {
     parts_.host.want(false);
@@ -128,7 +127,7 @@ void Timeline::run() noexcept {
       if (last) arrows_.miss(ended_ns, std::numeric_limits<std::int64_t>::max());
       pass_on(last);
     } catch (...) {
-      // A piece may be lost, and its names with it: those behind it would not fit.
+      // A piece may be lost with its names: later pieces would not match.
       failure_ = std::current_exception();
       over_.store(true, std::memory_order_release);
       parts_.host.want(false);
@@ -136,7 +135,7 @@ void Timeline::run() noexcept {
     if (process != getpid()) return;  // the writer has forked: the child has nothing to do here
     rest = std::clamp<std::chrono::nanoseconds>(kRest * (std::chrono::steady_clock::now() - begun), kLeastRest, kMostRest);
   }
-  // What threads have noted since; and the memory, which may have held a million events.
+  // Discards later events of threads, and frees the memory of up to a million events.
   for (int i = 0; i < 2; ++i) {
     static_cast<void>(parts_.host.take(of_host_));
     of_host_ = std::vector<HostEvents::Event>();
@@ -168,12 +167,12 @@ std::vector<std::uint32_t> Timeline::copy(const backend::Allocation& arena, bool
 void Timeline::pass_on(bool all) {
   Trace piece;
   const std::int64_t looks = HostEvents::now();
-  // A device that has failed tells nothing more; what the host did is still of interest.
+  // A failed device has no more events, but the host's are still useful.
   const auto failure = failure_of(errc::device_lost, [&] {
     if (!all) parts_.clock.align(kMostError);
     names_of_opcodes_.clear();
     const std::vector<std::uint32_t> fresh = copy(all);
-    // Behind the copy, so that no event is of a later position; and once, since the thread that submits writes there all the time.
+    // After the copy, so that no event has a later position; read once, since the submitting thread writes it constantly.
     tail_ = parts_.queue.tail();
     for (const std::uint32_t worker : fresh) read(worker, piece);
   });
@@ -209,7 +208,7 @@ void Timeline::read(std::uint32_t worker, Trace& piece) {
   const Event* const ring = ring_of(worker);
   const std::uint32_t newest = newest_of(worker);
   Reader& reader = readers_[worker];
-  // While it is copied, the worker's threads may write the next events over the oldest ones, which are a part of each then.
+  // During the copy the worker's threads may overwrite the oldest events, which are then torn.
   const std::uint32_t oldest = newest + kWriters - kEvents;
   if (device::is_after(oldest, reader.next)) {
     piece.dropped += oldest - reader.next;
@@ -238,16 +237,16 @@ void Timeline::read(std::uint32_t worker, Trace& piece) {
 }
 
 void Timeline::release(std::int64_t end_ns, Trace& piece) {
-  // By their ends; a launch begins before what the clock shows at the same time. Events are large, so these are sorted instead.
+  // By their ends; the begin of a launch precedes other events of the same time. Sorts keys, since events are large.
   order_.clear();
   for (const TraceEvent& event : held_)
     if (end_of(event) <= end_ns) order_.emplace_back(end_of(event), event.kind != TraceEvent::Kind::begin, &event);
   std::ranges::sort(order_);
-  // Calls that were over at the last look are complete, but for those of a task of which other groups still run.
+  // Calls that had ended at the last read are complete, except calls of a task with running groups.
   parts_.queue.reap_done();
   const std::vector<std::uint64_t> failed = parts_.queue.failed_positions();
   Graphs::Place place;
-  // The clock may have been read anew between two looks, and is off by its error before and behind.
+  // The clock may have been read again between two copies, with its error before and after.
   arrows_.set_error(std::llround(2 * parts_.clock.error_ns()));
   for (const auto& [end, behind, held] : order_) {
     TraceEvent event = *held;
@@ -299,7 +298,7 @@ std::uint32_t Timeline::name_of_launch(const char* what, const std::string& grap
 NodeArrows::Node Timeline::look_up(TraceEvent& event, Graphs::Place& place) {
   const std::uint64_t offset = event.id * device::kCell;
   if (!place.holds(offset)) place = parts_.graphs.place_of(offset);
-  // One that has come to lie there since has run nothing then.
+  // An exec that was placed there later had run nothing then.
   if (place.exec == nullptr || place.since.time_since_epoch() > std::chrono::nanoseconds(event.begin_ns)) return {};
   const std::uint32_t cell = place.cell(offset);
   const std::string node = place.exec->name_at(cell);

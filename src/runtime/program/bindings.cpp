@@ -11,7 +11,7 @@ namespace dwell::runtime {
 
 namespace {
 
-// The binding that is the definition's after these steps, or null.
+// Returns the definition's binding after these steps, or null.
 Binding* binding_of(const detail::DefinitionState& definition, std::span<const Step> steps) {
   const auto last = std::find_if(steps.rbegin(), steps.rend(), [&](const Step& step) { return step.definition == &definition; });
   if (last != steps.rend()) return last->binding;
@@ -25,7 +25,7 @@ bool uses_any(const Version& version, std::span<const Step> steps) {
   });
 }
 
-// The binding of the operator that `step` uses as `use`, and the definition that it belongs to.
+// Returns the binding of the operator that `step` uses as `use`, and its definition.
 std::pair<const Binding*, const detail::DefinitionState*> used_by(const Step& step, const jit::Use& use, std::span<const Step> steps,
                                                                   std::span<detail::DefinitionState* const> definitions) {
   if (use.name == step.definition->name) return {step.binding, step.definition};
@@ -36,7 +36,7 @@ std::pair<const Binding*, const detail::DefinitionState*> used_by(const Step& st
               {"operator", use.name});
 }
 
-// The entry of `definition` that takes what `use` declares.
+// Returns the entry of `definition` that accepts the arguments declared by `use`.
 std::uint32_t entry_for(const jit::Use& use, const detail::DefinitionState& definition, const std::string& user) {
   const auto refuse = [&](const std::string& why) {
     throw Error(errc::signature_mismatch,

@@ -64,7 +64,7 @@ void CompilePool::make_thread() {
                                    [this] { return std::jthread([this] { work(); }); }));
   } catch (...) {
     if (serving_ == 0) throw;
-    return;  // the others will come to it
+    return;  // other threads will run it
   }
   ++serving_;
   ++idle_;

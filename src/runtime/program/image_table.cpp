@@ -11,12 +11,12 @@ namespace dwell::runtime {
 namespace {
 
 constexpr std::uint32_t kMostEntries = device::Header::kOpcodeMask;
-constexpr std::chrono::milliseconds kPatience{20};  // for leases to end that nobody asks to end
+constexpr std::chrono::milliseconds kPatience{20};  // for leases to end by themselves
 
 }  // namespace
 
 jit::Object compile_inlinable(jit::Compiler& compiler, const Version& version) {
-  // Its includes may have changed since, or nothing tells that they have not.
+  // Its includes have changed, or cannot be shown to be unchanged.
   if (version.unit.fingerprint.empty() || compiler.fingerprint(version.unit) != version.unit.fingerprint) return version.object;
   jit::Unit unit = version.unit;
   unit.form = jit::Form::lto;
@@ -80,14 +80,14 @@ void ImageTable::apply(std::span<Change> changes) {
 void ImageTable::require(std::uint32_t parts) {
   const Lock lock(mutex_);
   if ((parts & ~parts_wanted_) == 0) return;
-  const std::uint32_t before = std::exchange(parts_wanted_, device::part::all);  // which is compiled by now (Registry)
+  const std::uint32_t before = std::exchange(parts_wanted_, device::part::all);  // compiled by now (Registry)
   try {
-    if (image_ != nullptr && tier() != Tier::lto) link_and_load({}, 0);  // an inlined one has all
+    if (image_ != nullptr && tier() != Tier::lto) link_and_load({}, 0);  // an inlined image has all parts
   } catch (...) {
     parts_wanted_ = before;
     throw;
   }
-  // Pairs with parts(): who sees them comes behind the hand-over.
+  // Pairs with parts(): a thread that sees them comes after the hand-over.
   parts_.store(parts_wanted_, std::memory_order_release);
 }
 
@@ -165,7 +165,7 @@ void ImageTable::drop_unneeded() noexcept {
   for (const auto& definition : definitions_) {
     const std::uint32_t current = definition->current.load();
     for (const auto& version : definition->history) {
-      // The version that rollback returns to stays where it is bound as it would be then, so that rolling back needs no new image.
+      // Keeps the version that rollback returns to if its binding would not change, so that rolling back needs no new image.
       const bool stays = version->number + 1 == current && is_bound_for_good(*version, definition->name);
       if (stays) continue;
       for (auto at = version->bindings.begin(); at != version->bindings.end();) {
@@ -196,7 +196,7 @@ void ImageTable::place(std::span<Step> steps) {
 }
 
 void ImageTable::link_and_load(std::span<Step> steps, std::size_t moves) {
-  drop_unneeded();  // which keeps what the steps name: bindings in use, and the one that a rollback returns to
+  drop_unneeded();  // keeps the bindings of the steps: those in use, and the target of a rollback
   try {
     place(steps);
     auto image = std::make_shared<const jit::Image>(compiler_.link(opcodes(tier_of_changes_), tier_of_changes_, parts_wanted_));
@@ -229,7 +229,7 @@ std::unique_ptr<backend::LoadedImage> ImageTable::load(const jit::Image& image) 
   std::unique_ptr<backend::LoadedImage> loaded;
   try {
     keeper_.beside_tasks([&] {
-      if (keeper_.failed()) throw keeper_.failure();  // loading waits for a task that hangs
+      if (keeper_.failed()) throw keeper_.failure();  // loading would wait for a task that hangs
       loaded = backend_.load(image.bytes);
     });
     return loaded;
@@ -239,7 +239,7 @@ std::unique_ptr<backend::LoadedImage> ImageTable::load(const jit::Image& image) 
 }
 
 void ImageTable::hand_over(std::shared_ptr<const jit::Image> image, Tier tier, std::span<const Step> newcomers) {
-  // Leases roll meanwhile; loading waits for those that were started before.
+  // Leases roll meanwhile; loading waits for earlier ones.
   auto loaded = load(*image);
   check(*image, newcomers, keeper_.workers_of(*loaded));
   const auto start = std::chrono::steady_clock::now();
@@ -260,7 +260,7 @@ void ImageTable::note_image(std::shared_ptr<const jit::Image> image, Tier tier, 
 }
 
 bool ImageTable::promote(const std::stop_token& stop) {
-  // Versions are never destroyed while the table lives, and none leaves the image without a change of revision.
+  // Versions live as long as the table, and leave the image only with a change of revision.
   std::vector<Version*> to_compile;
   std::uint64_t revision_then = 0;
   {
@@ -271,7 +271,7 @@ bool ImageTable::promote(const std::stop_token& stop) {
         if (!version->bindings.empty() && version->inlinable.entries.empty()) to_compile.push_back(version.get());
   }
   std::vector<jit::Object> compiled;
-  // A link takes seconds, for which those who close or rebuild would wait.
+  // A link takes seconds, which would delay close and rebuild.
   const auto is_in_vain = [&] { return stop.stop_requested() || keeper_.failed() || revision() != revision_then; };
   for (const Version* const version : to_compile) {
     if (is_in_vain()) return false;
@@ -289,7 +289,7 @@ bool ImageTable::promote(const std::stop_token& stop) {
   const Lock lock(mutex_);
   if (is_in_vain()) return false;
   check(*image, {}, room_for(*image, device_, keeper_.scratch_bytes()));
-  // Nobody waits for this image, least of all behind a task that runs long.
+  // Nobody waits for this image, so it does not wait for a long task.
   if (!keeper_.outlast_tasks(kPatience)) return false;
   auto loaded = load(*image);
   check(*image, {}, keeper_.workers_of(*loaded));

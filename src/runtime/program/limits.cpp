@@ -10,14 +10,14 @@ namespace dwell::runtime {
 
 namespace {
 
-// One figure of an image: its place, its limit, and its words.
+// One figure of an image: its member, its limit, and its texts.
 struct Figure {
   std::uint32_t jit::Resources::*value;
   unsigned Limits::*limit;
   const char* option;
   const char* unit;
   const char* advice;
-  bool adds_up;  // over operators, or over loop and operator; else it is the most that any of them takes
+  bool adds_up;  // sums over operators, or over loop and operator; else their maximum
 };
 constexpr Figure kFigures[] = {
     {&jit::Resources::registers, &Limits::registers, "registers", "registers a thread", "compile with fewer (max_registers)", false},
@@ -36,7 +36,7 @@ const jit::Resources* own(const Proposal& proposal, const Newcomer& newcomer) {
   return at == proposal.image.entries.end() ? nullptr : &at->resources;
 }
 
-// Of all newcomers: "'tile' 4896".
+// The figures of all newcomers: "'tile' 4896".
 std::string own_shares(const Proposal& proposal, const Figure& figure) {
   std::string text;
   for (const Newcomer& newcomer : proposal.newcomers)
@@ -45,7 +45,7 @@ std::string own_shares(const Proposal& proposal, const Figure& figure) {
   return text;
 }
 
-// Whether one of them takes more than that by itself, or the image does not say.
+// Whether one of them exceeds the limit by itself, or its figure is unknown.
 bool newcomer_exceeds(const Proposal& proposal, const Figure& figure, unsigned limit) {
   return proposal.newcomers.empty() || std::ranges::any_of(proposal.newcomers, [&](const Newcomer& newcomer) {
            const jit::Resources* const takes = own(proposal, newcomer);
@@ -80,7 +80,7 @@ std::string subject(const Proposal& proposal) {
 
 constexpr const char* kStays = ". The image that runs stays.";
 
-// Too few workers. Names every figure that the number depends on.
+// The error for too few workers. Lists every figure that determines the number.
 Error too_few(const Limits& limits, const Proposal& proposal, std::uint32_t least) {
   std::string text = subject(proposal) + "the device would hold " + workers_text(*proposal.workers_after);
   if (proposal.workers_before != 0) text += ", it holds " + std::to_string(proposal.workers_before) + " now";
@@ -88,7 +88,7 @@ Error too_few(const Limits& limits, const Proposal& proposal, std::uint32_t leas
   std::vector<std::string> takes;
   std::vector<std::string> advice;
   for (const Figure& figure : kFigures) {
-    // Neither stack nor constants cost workers.
+    // Stack and constants do not reduce the workers.
     if (figure.limit == &Limits::stack_bytes || figure.limit == &Limits::constant_bytes) continue;
     if (proposal.image.resources.*figure.value == 0) continue;
     takes.push_back(figure_text(proposal, figure));

@@ -15,7 +15,7 @@ void Promoter::changed() noexcept {
 
 void Promoter::look_in(Clock::duration time) noexcept {
   if (alarm_set_) return;
-  // Without memory or a thread for it the image stays as it is, until the next change.
+  // Without memory or a thread the image stays until the next change.
   alarm_set_ = !failure_of(errc::out_of_memory, [&] { pool_.run_at(Clock::now() + time, [this] { look(); }); });
 }
 
@@ -32,7 +32,7 @@ void Promoter::look() noexcept {
   bool promoted = false;
   const std::optional<Error> failure = failure_of(errc::link_failed, [&] { promoted = table_.promote(stop_.get_token()); });
   if (failure) {
-    // The image that runs goes on running; the next change is another try.
+    // The running image stays; the next change tries again.
     if (!warn_) return;
     static_cast<void>(failure_of(errc::link_failed, [&] {
       warn_("dwell: operators stay as they are, an image with them inlined cannot be had: " + failure->message());

@@ -17,8 +17,7 @@ namespace dwell::runtime {
 
 namespace {
 
-// How long a compiled job waits for others that are being compiled, to share a hand-over with them: about ten hand-overs, and short beside
-// a compilation.
+// The time for which a compiled job waits to share a hand-over with jobs being compiled: about ten hand-overs, short against a compilation.
 constexpr std::chrono::milliseconds kGather{10};
 
 // Symbols name their content: equal sources give equal symbols, so that caches and loaded code can be shared.
@@ -61,13 +60,13 @@ struct Registry::Job {
   enum class Stage { waiting, compiling, compiled, ready, handed_over, settled };
 
   DefinitionPointer definition;
-  bool defines = false;  // it makes the definition
-  bool urgent = false;   // somebody waits for it
+  bool defines = false;  // it creates the definition
+  bool urgent = false;   // a caller waits for it
   CompileOptions options;
   ImageTable::Change change;
   std::uint64_t number = 0;   // in the order of entering
   std::uint64_t visited = 0;  // the last mark of awaits_use
-  bool tried = false;         // a hand-over with few others, after one of its batch has failed; the handing thread's
+  bool tried = false;         // after a failed batch, alone or with the definitions it uses; owned by the handing thread
   Stage stage = Stage::waiting;
   std::optional<Error> failure;
   std::vector<RequestPointer> requests;
@@ -86,7 +85,7 @@ Registry::Registry(std::unique_ptr<jit::Compiler> compiler, backend::Backend& ba
       keeper_(keeper),
       pool_(settings.threads),
       promoter_(table_, pool_, queue, warn_) {
-  // The loop that a first use of a part brings (need) is made before, once the program has started. A program that ends by then makes none.
+  // Delay before compiling ahead the loop that the first use of a part needs (need). A program that ends before compiles none.
   constexpr std::chrono::milliseconds kStarted{300};
   if (table_.parts() == device::part::all || settings.tier == Tier::lto) return;
   try {
@@ -94,11 +93,11 @@ Registry::Registry(std::unique_ptr<jit::Compiler> compiler, backend::Backend& ba
       try {
         compiler_->prepare(device::part::all);
       } catch (...) {
-        // need() makes it again, and throws why it cannot be made.
+        // need() compiles it again, and throws the error.
       }
     });
   } catch (...) {
-    // Without a thread or memory for it, who needs it makes it.
+    // Without a thread or memory, the first user compiles it.
   }
 }
 
@@ -107,7 +106,7 @@ Registry::~Registry() { close(); }
 void Registry::bring(std::uint32_t parts) {
   constexpr std::chrono::seconds kLong{1};
   std::shared_ptr<std::atomic<bool>> waits;
-  // Without a thread or memory for it, nobody is warned.
+  // Without a thread or memory, does not warn.
   static_cast<void>(failure_of(errc::out_of_memory, [&] {
     if (!warn_) return;
     waits = std::make_shared<std::atomic<bool>>(true);
@@ -174,7 +173,7 @@ Registry::JobPointer Registry::next_job(const DefinitionPointer& definition, con
   job->definition = definition;
   auto version = std::make_unique<Version>();
   {
-    // The version before may still be under way.
+    // The previous version may still be pending.
     const Lock lock(mutex_);
     const auto order = orders_.find(definition.get());
     job->options = options != nullptr ? *options : order != orders_.end() ? order->second.back()->options : definition->options;
@@ -240,7 +239,7 @@ Registry::RequestPointer Registry::make_request(Report report, const std::stop_t
   auto request = std::make_shared<Request>();
   request->report = std::move(report);
   if (!stop.stop_possible()) return request;
-  // Weak, because the request owns the callback. The rundown admits the callback only while the registry is there. If the stop has been
+  // Weak, because the request owns the callback. The rundown admits the callback only while the registry exists. If the stop has been
   // requested already, emplace calls back at once.
   request->stop.emplace(stop, [this, weak = std::weak_ptr(request), visits = stops_] {
     // The capture may be destroyed with the request, before the visit ends.
@@ -347,7 +346,7 @@ void Registry::finish_in_pool(const JobPointer& job, const RequestPointer& reque
 CompilePool::Errand Registry::prepare(CompilePool::Job job) {
   return pool_.prepare([this, job = std::make_shared<CompilePool::Job>(std::move(job))]() mutable {
     const Callback callback(shell_ == nullptr ? 0 : shell_->lineage->runtime, "the callback of a definition");
-    const auto called = std::exchange(job, nullptr);  // what it holds goes here too
+    const auto called = std::exchange(job, nullptr);  // its captures are destroyed here
     const std::optional<Error> thrown = failure_of(errc::invalid_argument, *called);
     if (!thrown || !warn_) return;
     static_cast<void>(failure_of(errc::invalid_argument, [&] { warn_("dwell: a callback threw: " + thrown->message()); }));
@@ -359,7 +358,7 @@ CompilePool::Errand Registry::prepare(CompilePool::Job job) {
 void Registry::process(const JobPointer& job) noexcept {
   {
     const Lock lock(mutex_);
-    if (job->stage != Job::Stage::waiting) return;  // called off
+    if (job->stage != Job::Stage::waiting) return;  // cancelled
     job->stage = Job::Stage::compiling;
   }
   std::optional<Error> failure = failure_of(errc::compile_failed, [&] { compile(*job); });
@@ -412,7 +411,7 @@ bool Registry::awaits_use(Job& job, std::uint64_t visit) const noexcept {
 }
 
 void Registry::advance() noexcept {
-  for (auto order = orders_.begin(); order != orders_.end();) advance((order++)->first);  // which may be erased
+  for (auto order = orders_.begin(); order != orders_.end();) advance((order++)->first);  // may be erased
 }
 
 void Registry::advance(detail::DefinitionState* definition) noexcept {
@@ -513,7 +512,7 @@ void Registry::hand_over(std::span<const JobPointer> batch) noexcept {
     batch.front()->failure = failure;
     return;
   }
-  // One job's failure must not take the others with it: try each alone, but for definitions that it uses.
+  // One job's failure must not fail the others: try each alone, together with the definitions it uses.
   for (const JobPointer& job : batch) {
     if (job->tried) continue;
     std::vector<JobPointer> together;
@@ -595,7 +594,7 @@ void Registry::call_off(const RequestPointer& request) noexcept {
     go_on();
     return;
   }
-  // Others want it too.
+  // The job has other requests.
   job->requests.erase(at);
   ++outside_;
   lock.unlock();

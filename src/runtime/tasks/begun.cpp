@@ -46,8 +46,8 @@ class BegunTasks::Search {
   // An exec that a launch has.
   struct Launch {
     GraphHead head;
-    std::optional<std::uint64_t> position;  // of the launch in the ring, if it is one
-    std::vector<std::uint32_t> ready;       // cells of nodes that were to run, or whose successors were
+    std::optional<std::uint64_t> position;  // of a launch in the ring
+    std::vector<std::uint32_t> ready;       // cells of nodes that were still to run, or whose successors were
   };
 
   template <class T>
@@ -56,14 +56,14 @@ class BegunTasks::Search {
     if (count != 0) parts_.backend.copy_to_host(to.data(), base_ + offset, count * sizeof(T));
     return to;
   }
-  // `count` elements of a part of the arena, from the one numbered `first`.
+  // Reads `count` elements of a part of the arena, from element `first`.
   template <class T>
   std::vector<T> all(std::uint64_t part, std::size_t count, std::size_t first = 0) const {
     return copied<T>(part + first * sizeof(T), count);
   }
   std::uint32_t index(std::uint32_t position) const { return device::index_of(position, layout_.ring_shift); }
 
-  // The task in flight at the position that ends in these 32 bits.
+  // Returns the task in flight whose position has these low 32 bits.
   std::optional<std::uint64_t> open(std::uint32_t low) const {
     const SubmissionQueue& queue = parts_.ring.queue();
     const std::uint64_t reaped = queue.reaped();
@@ -81,13 +81,13 @@ class BegunTasks::Search {
     }
   }
 
-  // The exec that begins at `base`; null when no launch has it.
+  // Returns the exec at `base`; null when no launch owns it.
   Launch* exec_at(std::uint64_t base) {
     const auto [at, fresh] = launches_.try_emplace(base);
     if (fresh) at->second.head = copied<GraphHead>(base, 1).front();
     return static_cast<std::uint32_t>(at->second.head.pending) != 0 ? &at->second : nullptr;
   }
-  // The same for an offset inside of it. Sets `cell`.
+  // As above, for an offset inside the exec. Sets `cell`.
   Launch* exec_around(std::uint64_t offset, std::uint32_t* cell) {
     std::uint64_t base = 0;
     const auto [exec, its] = parts_.graphs.find(offset, &base);
@@ -117,7 +117,7 @@ class BegunTasks::Search {
   void find_makers() {
     const std::uint32_t used = std::min(control_.lists.fresh, layout_.spawned_records);
     records_ = all<Spawned>(layout_.spawned, used);
-    std::map<std::uint64_t, std::uint64_t> left;  // by position: tasks that descend from it and have not ended
+    std::map<std::uint64_t, std::uint64_t> left;  // incomplete descendants, by position
     std::vector<std::uint32_t> root(used);
     for (std::uint32_t number = 1; number < used; ++number) {
       const Spawned& record = records_[number];
@@ -136,7 +136,7 @@ class BegunTasks::Search {
                                 : counted(count, " task that descends from it was", " tasks that descend from it were") + " not complete");
   }
 
-  // The record of the task from which the one in `number` descends. `known`: of those that were asked for, 0 of others.
+  // Returns the record of the root of the task in `number`. `known`: cached results, 0 for others.
   std::uint32_t root_of(std::uint32_t number, std::vector<std::uint32_t>& known) const {
     std::uint32_t at = number;
     while (known[at] == 0 && records_[at].parent != 0) at = records_[at].parent;
@@ -148,7 +148,7 @@ class BegunTasks::Search {
     return root;
   }
 
-  // The task of the ring from which the one with this record descends, as device::graph::find_ticket.
+  // Returns the ring task from which the one with this record descends, as device::graph::find_ticket.
   std::optional<std::uint64_t> ticket_of(std::uint32_t number) {
     for (std::size_t rounds = 0; rounds < records_.size(); ++rounds) {
       while (number < records_.size() && records_[number].parent != 0) number = records_[number].parent;
@@ -165,11 +165,11 @@ class BegunTasks::Search {
     return std::nullopt;
   }
 
-  // ---- What lies in the queues -------------------------------------------------------------------------------------------------
+  // ---- The content of the queues -------------------------------------------------------------------------------------------------
 
   void find_queued() {
     const device::ArenaHeader& layout = layout_;
-    // The queue has megabytes, of which few are in use.
+    // The queue has megabytes, mostly unused.
     const auto look_at_places = [&](std::uint32_t place, std::uint32_t count) {
       while (count != 0) {
         const std::uint32_t first = device::index_of(place, layout.queue_shift);
@@ -179,7 +179,7 @@ class BegunTasks::Search {
         count -= run;
       }
     };
-    // Places that a worker has claimed, and those that nobody has.
+    // Claimed places, and unclaimed ones.
     for (const std::uint64_t claim : all<std::uint64_t>(layout.claims, layout.max_workers))
       if ((claim & device::kClaimed) != 0) look_at_places(static_cast<std::uint32_t>(claim), 1);
     const std::uint32_t head = control_.head.value;
@@ -203,14 +203,14 @@ class BegunTasks::Search {
     if (header.is_gang()) return note_gang(*position);
     const device::Wide wide = all<device::Wide>(layout_.wide, 1, index(words[2])).front();
     if (wide.next == 0 || wide.next >= device::cancels::kAllDrawn) return;
-    // All groups that were drawn have ended. What is left may be shares that would find none.
+    // All drawn groups have ended. The rest may be shares without a group.
     if (wide.next >= header.groups)
       begun_.insert_or_assign(*position, Reaper::Progress{wide.status, ""});
     else
       note(*position, std::to_string(wide.next) + " of its " + std::to_string(header.groups) + " groups had run");
   }
 
-  // One that was shared out: until then what it has saved is of another task.
+  // For a gang that was shared out: before, its saved state is another task's.
   void note_gang(std::uint64_t position) {
     const std::uint32_t at = index(static_cast<std::uint32_t>(position));
     if (all<device::GangState>(layout_.gang_states, 1, at).front().resumed != 0) note(position, "it had yielded");
@@ -235,7 +235,7 @@ class BegunTasks::Search {
 
   std::string how_far(std::uint64_t base, const Launch& launch) const {
     const auto [exec, cell] = parts_.graphs.find(base);
-    // Nodes in the overflow are known to its memory alone.
+    // Nodes in the overflow cannot be identified.
     if (exec == nullptr || launch.head.overflow >> 32U != 0) return "some of its nodes may have run";
     const Exec::Left left = exec->left(launch.ready);
     return "at most " + std::to_string(left.nodes) + " of its " + counted(left.all, " node was", " nodes were") + " not complete";
@@ -246,7 +246,7 @@ class BegunTasks::Search {
   const std::uint64_t base_;  // address of the arena
   const device::Control control_;
   std::vector<Spawned> records_;
-  std::map<std::uint64_t, Launch> launches_;  // by where the exec begins
+  std::map<std::uint64_t, Launch> launches_;  // by the exec's begin
   Reaper::Begun begun_;
 };
 

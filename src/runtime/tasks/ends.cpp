@@ -23,7 +23,7 @@ bool Ends::wait(std::uint64_t position, std::optional<Clock::time_point> deadlin
   if ((position & detail::kLaunch) != 0) return parts_.launches.wait(position & ~detail::kLaunch, deadline);
   if (parts_.queue.done(position)) return true;
   if (parts_.host_calls.runs_here(position)) check_own_launch(position + 1);
-  // A wait that has an end of its own stalls nobody for ever.
+  // A wait with a deadline cannot deadlock.
   const HostCalls::Waits waits(parts_.host_calls, deadline ? std::nullopt : std::optional(position));
   rest();
   parts_.keeper.awaited(position);
@@ -31,7 +31,7 @@ bool Ends::wait(std::uint64_t position, std::optional<Clock::time_point> deadlin
   while (!parts_.queue.done(position)) {
     if (!backoff.wait()) continue;
     parts_.queue.pass_over_idle();
-    parts_.keeper.awaited(position);  // the loop may have left just before the task came, and the keeper be without a processor
+    parts_.keeper.awaited(position);  // the loop may have left just before the task was placed, and the keeper's thread be preempted
     if (parts_.keeper.failed()) {
       if (parts_.queue.done(position)) return true;
       throw parts_.keeper.failure();
@@ -47,7 +47,7 @@ void Ends::rest() {
 }
 
 void Ends::check_own_launch(std::uint64_t position) const {
-  // Positions of what is not complete lie within a ring's length.
+  // Positions of incomplete tasks are within a ring's length.
   if (!parts_.host_calls.runs_before(position)) return;
   throw Error(errc::invalid_argument,
               "the callback of a host node waits for its own launch, which cannot end before it returns: let nodes behind the host node do "

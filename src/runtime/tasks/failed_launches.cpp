@@ -9,7 +9,7 @@
 namespace dwell::runtime {
 
 SubmissionQueue::Launches failed_launches(backend::Backend& backend, const LoopMemory& memory, const Graphs& graphs) {
-  // What an operator has thrown, or asked a span for, of a task or node as Backend::thrown names it.
+  // Returns an operator's exception, or access out of bounds, for a task or node as numbered by Backend::thrown.
   const auto why_of = [&](std::uint64_t of, std::int32_t status) {
     return status == status::out_of_bounds ? memory.overrun(of) : backend.thrown(of);
   };
@@ -20,7 +20,7 @@ SubmissionQueue::Launches failed_launches(backend::Backend& backend, const LoopM
     std::uint64_t base = 0;
     const std::shared_ptr<const Exec> exec = graphs.find(head, &base).first;
     if (exec == nullptr) return {};
-    // What the callback of a node has thrown, or its operator.
+    // The exception of the node's callback, or of its operator.
     std::string why = exec->why(position, cell);
     if (why.empty()) why = why_of((base / device::kCell + cell) | device::InFlight::kNode, status);
     return {exec->node_at(cell), std::move(why)};

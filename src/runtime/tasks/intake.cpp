@@ -27,7 +27,7 @@ std::uint64_t record(Recorder& recorder, detail::OperatorState& op, const detail
   detail::Task task;
   task.first = slot;
   for (const Parameter& parameter : op.signature.parameters()) task.words += device::words_of(parameter);
-  task.words = std::min(task.words, detail::kFirstSlotWords);  // a program is shorter than the parameter that it is given as
+  task.words = std::min(task.words, detail::kFirstSlotWords);  // a program is shorter than its declared parameter
   task.flags = static_cast<std::uint32_t>(slot.head >> 36U) & 0xFFFFU;
   task.groups = static_cast<std::uint32_t>(slot.head >> 16U) & 0xFFFFU;
   return recorder.record(op, task);
@@ -35,7 +35,7 @@ std::uint64_t record(Recorder& recorder, detail::OperatorState& op, const detail
 
 bool needs_gates(const detail::Task& task) { return task.waits != nullptr && LaunchGates::are_needed(*task.waits); }
 
-// A task with a list of its own, in which gates replace launches.
+// A task with its own list, in which gates replace launches.
 struct Gated {
   explicit Gated(const detail::Task& of) : waits(*of.waits), task(of) { task.waits = &waits; }
   Gated(const Gated&) = delete;
@@ -71,15 +71,15 @@ void Intake::retry(TrySubmit try_submit) {
     parts_.keeper.submitted();
     if (done) return;
     if (!std::exchange(waited, true)) parts_.counts.count<&Metrics::credit_waits>();
-    const HostCalls::Waits waits(parts_.host_calls, parts_.queue.reaped());  // room comes when the oldest task has ended
-    // Until many places are free, or some time has gone by: tasks that come one by one as places become free are fetched one by one too.
+    const HostCalls::Waits waits(parts_.host_calls, parts_.queue.reaped());  // room appears when the oldest task has ended
+    // Waits for many free places, or a while: tasks submitted one by one are also fetched one by one.
     for (std::uint32_t checks = 0; checks < 8 && !parts_.queue.roomy();) {
       if (!backoff.wait()) continue;
       ++checks;
       parts_.keeper.awaited(Keeper::kRoom);
-      parts_.check_open();  // the loop may have gone while the ring is full, or the runtime may have been closed
+      parts_.check_open();  // the loop may have left while the ring is full, or the runtime may have been closed
       parts_.watch.check(parts_.queue.reaped());
-      // Room comes when the oldest task has ended.
+      // Room appears when the oldest task has ended.
       if (parts_.host_calls.runs_here(parts_.queue.reaped()) && parts_.queue.tail() - parts_.queue.reaped() > parts_.queue.capacity() / 2)
         throw Error(
             errc::invalid_argument,
@@ -110,12 +110,12 @@ std::uint64_t Intake::enqueue_plain(detail::OperatorState& op, const detail::Fir
   std::uint64_t last = 0;
   std::size_t placed = 0;
   retry([&] {
-    // Fewer than asked for are placed before the ring is full, too: only none at all means that there is no room.
+    // A partial result does not mean a full ring; only 0 does.
     for (std::size_t more = 1; placed != count && more != 0; placed += more)
       more = parts_.queue.try_submit_plain(op.alias, slots + placed, count - placed, &last);
     return placed == count;
   });
-  span.id = last + 1 - count;  // one behind the other, but for places of other threads between
+  span.id = last + 1 - count;  // contiguous, except for places of other threads in between
   span.count = static_cast<std::uint32_t>(count);
   return last;
 }
@@ -225,7 +225,7 @@ bool Intake::cancel(std::uint64_t position) {
   if ((position & detail::kLaunch) != 0) return false;
   const bool asked = parts_.queue.cancel(position);
   if (asked) parts_.counts.count<&Metrics::cancels>();
-  // The task may stand behind places that a thread has and does not use, and the loop be gone.
+  // The task may be behind unused places of a thread, and the loop off the device.
   parts_.queue.pass_over_idle();
   parts_.keeper.submitted();
   parts_.watch.moved();

@@ -16,24 +16,24 @@ using Record = InFlightTasks::Record;
 
 constexpr std::size_t kNone = ~std::size_t{0};
 
-// The tasks in flight, in order, and which of them wait for which.
+// The tasks in flight, in order, and their dependencies.
 class Pending {
  public:
   struct Entry {
     RingView::Task task;
-    std::vector<std::size_t> waits;  // places in the list
-    bool inner = false;              // of the runtime's own: no ticket names it
+    std::vector<std::size_t> waits;  // indices in the list
+    bool inner = false;              // internal: no ticket names it
   };
 
   explicit Pending(const RingView& ring) {
     const SubmissionQueue& queue = ring.queue();
     const std::uint64_t tail = queue.tail();
     std::size_t drain = kNone;     // the last
-    std::size_t behind_drain = 0;  // the first task behind it
+    std::size_t behind_drain = 0;  // the first task after it
     for (std::uint64_t position = queue.reaped(); position < tail; ++position) {
-      if (queue.done(position)) continue;  // so are the slots behind the first of a task
+      if (queue.done(position)) continue;  // also for a task's slots after its first
       std::optional<RingView::Task> task = ring.at(position);
-      // It was complete before it was read, or is not written yet.
+      // Complete before it was read, or not written yet.
       if (!task || queue.done(position)) continue;
       position += task->header.slots - 1;
       if (!source_of(task->header).is_task) continue;
@@ -65,12 +65,12 @@ class Pending {
 
   const std::vector<Entry>& entries() const { return entries_; }
   const Entry& operator[](std::size_t place) const { return entries_[place]; }
-  // The place of the task at a position; kNone when it is not in flight.
+  // Returns the index of the task at a position; kNone when it is not in flight.
   std::size_t find(std::uint64_t position) const {
     const auto at = place_of_.find(position);
     return at == place_of_.end() ? kNone : at->second;
   }
-  // The same by the last 32 bits of the position.
+  // As above, by the low 32 bits of the position.
   std::size_t find_short(std::uint32_t position) const {
     if (entries_.empty()) return kNone;
     const std::uint64_t first = entries_.front().task.position;
@@ -80,8 +80,8 @@ class Pending {
     if (std::ranges::find(entries_[from].waits, to) == entries_[from].waits.end()) entries_[from].waits.push_back(to);
   }
 
-  // The tasks that tickets name among those for which this one waits: the runtime's own stand for what they wait for. `gates` gets the
-  // positions of the others' that wait for nothing.
+  // Returns the predecessors of this task that have tickets, and replaces internal ones by their predecessors. `gates` receives the
+  // positions of internal ones without predecessors.
   std::vector<std::uint64_t> tickets_before(std::size_t place, std::vector<std::uint64_t>& gates) const {
     std::vector<std::uint64_t> positions;
     std::vector<std::size_t> open(entries_[place].waits);
@@ -100,7 +100,7 @@ class Pending {
     return positions;
   }
 
-  // Circles of tasks, at most `most`.
+  // Returns at most `most` cycles of tasks.
   std::vector<std::vector<std::uint64_t>> cycles(std::size_t most) const {
     enum class Seen : std::uint8_t { no, on_path, done };
     std::vector<std::vector<std::uint64_t>> all;
@@ -178,7 +178,7 @@ class Describer {
     const auto noted = noted_.find(place);
     if (noted != noted_.end()) state.workers = noted->second;
     const bool gang = source_of(header).needs_all;
-    // What it waits for behind its begin: it holds no worker meanwhile, or shares the graph with nodes that run.
+    // Waits after its begin: it holds no worker meanwhile, or its graph has running nodes.
     if (const auto calls = callbacks_.find(place); calls != callbacks_.end()) {
       for (const Circumstances::Callback* const call : calls->second) {
         state.named.push_back("node " + call->name +
@@ -234,7 +234,7 @@ class Describer {
     ++busy_;
   }
 
-  // The tasks of which one has the nodes of this exec run.
+  // Returns the tasks that may own the running nodes of this exec.
   const std::vector<std::size_t>& places_of(std::uint64_t exec) {
     const auto [at, fresh] = owners_.try_emplace(exec);
     if (!fresh) return at->second;
@@ -244,7 +244,7 @@ class Describer {
     }
     return at->second;
   }
-  // A worker has a node of one of these.
+  // Records that a worker runs a node of one of these.
   void note_turn(const Record& record, const std::string& node, const std::vector<std::size_t>& places) {
     std::vector<std::uint64_t> positions;
     for (const std::size_t place : places) positions.push_back(pending_[place].task.position);
@@ -257,9 +257,9 @@ class Describer {
   const RingView& ring_;
   Pending& pending_;
   const Circumstances& known_;
-  std::unordered_map<std::uint64_t, std::vector<std::size_t>> owners_;       // by the offset of the exec
-  std::unordered_map<std::size_t, std::vector<std::string>> turns_;          // nodes that may be run for it
-  std::unordered_map<std::size_t, std::vector<TaskState::OnWorker>> noted_;  // workers that have it
+  std::unordered_map<std::uint64_t, std::vector<std::size_t>> owners_;       // by the exec's offset
+  std::unordered_map<std::size_t, std::vector<std::string>> turns_;          // running nodes that may be its own
+  std::unordered_map<std::size_t, std::vector<TaskState::OnWorker>> noted_;  // workers that hold it
   std::unordered_map<std::size_t, std::vector<const Circumstances::Callback*>> callbacks_;
   std::uint32_t busy_ = 0;
 };
@@ -290,7 +290,7 @@ std::string sentence(const TaskState& task) {
     case Doing::waits_to_start:
     case Doing::waits_for_host:
       text += " waits for ";
-      // A callback says itself for which task it waits.
+      // A callback's text already names the task it waits for.
       if (task.doing == Doing::waits_to_start) text += listed(task.waits_for, kMost) + (named.empty() ? "" : ", and for ");
       return text + named;
     case Doing::waits_for_gang:
@@ -323,7 +323,7 @@ std::vector<RingView::Task> owners_of(std::uint64_t exec, const RingView& ring, 
   for (const std::uint64_t position : positions) {
     if (queue.done(position)) continue;
     std::optional<RingView::Task> task = ring.at(position);
-    // A launch of no group runs no node.
+    // A launch with no group runs no node.
     if (!task || queue.done(position) || task->header.groups == 0) continue;
     if (std::ranges::all_of(task->waits, [&](std::uint64_t before) { return queue.done(before); })) owners.push_back(std::move(*task));
   }

@@ -40,7 +40,7 @@ std::vector<Preemption::Holder> held_all_along(const RingView& ring, const Circu
     if (record.over || was == before.records.end() || was->word != record.word) continue;
     if (record.kind == Record::Kind::task) {
       const std::optional<RingView::Task> task = ring.at(record.position);
-      // A request of others runs nothing.
+      // Another thread's request runs nothing.
       if (!task || queue.done(record.position) || (task->header.groups == 0 && task->graph == 0)) continue;
       add(task, task->graph != 0 ? "" : after.name_of(record.opcode), record);
     } else if (record.kind == Record::Kind::node) {
@@ -89,7 +89,7 @@ Preemption Preemptor::preempt(unsigned priority, std::chrono::nanoseconds timeou
   if (timeout.count() < 0)
     throw Error(errc::invalid_argument, "preempt: the timeout is negative: give a time, or 0", {"argument", "timeout"});
   const auto start = Clock::now();
-  // The longest times lie beyond the end of the clock.
+  // Clamped: the longest times exceed the clock's range.
   const auto deadline = start + std::min<std::chrono::nanoseconds>(timeout, Clock::time_point::max() - start);
   Preemption result;
   if (keeper_.workers() == 0) {  // no operator is defined, so nothing runs

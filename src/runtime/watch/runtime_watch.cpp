@@ -56,11 +56,11 @@ Circumstances RuntimeWatch::circumstances(bool proven) const {
 
 Diagnosis RuntimeWatch::diagnose(bool proven) const { return runtime::diagnose(parts_.ring, circumstances(proven)); }
 
-// ---- What the watchdog sees ------------------------------------------------------------------------------------------------------
+// ---- The watchdog's view ------------------------------------------------------------------------------------------------------
 
 std::uint64_t RuntimeWatch::digest_of_records() const {
   const std::vector<Record> records = parts_.keeper.in_flight().records(parts_.keeper.workers());
-  // Workers that join a gang take up its shares again and again until all are there: that is no progress.
+  // Workers that join a gang repeatedly dequeue its shares until all have joined: that is no progress.
   std::map<std::uint64_t, std::uint32_t> joined;
   for (const Record& record : records)
     if (record.kind == Record::Kind::task && !record.over) ++joined[record.position];
@@ -81,7 +81,7 @@ bool RuntimeWatch::waits_for_others() const {
   if (parts_.keeper.failed() || parts_.keeper.parked()) return true;
   for (const auto& [position, launch] : parts_.gates.closed())
     if (!parts_.launches.done(launch)) return true;
-  // A callback that waits for this runtime does nothing else.
+  // A callback that waits for this runtime makes no progress itself.
   return std::ranges::any_of(parts_.host_calls.open(), [](const HostCalls::Open& call) { return call.begun && !call.waits_for; });
 }
 
@@ -89,14 +89,14 @@ Watched::Look RuntimeWatch::look() {
   Look look{!parts_.queue.reap(), false, 0, parts_.queue.tail()};
   if (!look.pending) return look;
   look.excused = waits_for_others();
-  std::uint64_t first = 0;  // of the tasks that are not complete, plus 1
-  std::uint64_t ended = 0;  // behind that one
+  std::uint64_t first = 0;  // the first incomplete task, plus 1
+  std::uint64_t ended = 0;  // ended tasks after that one
   for (std::uint64_t position = parts_.queue.reaped(); position < look.tail;) {
     const bool done = parts_.queue.done(position);
     const auto header = parts_.ring.header_at(position);
-    // A submitter is at it, or has places that it does not use yet.
+    // A submitter is writing it, or has unused places.
     if (!header && !done) look.excused = true;
-    // Entries that are passed over are no tasks: the watchdog's own requests are among them.
+    // Skipped entries are no tasks: among them are the watchdog's own requests.
     if (header && source_of(*header).is_task) {
       if (!done && first == 0) first = position + 1;
       if (done && first != 0) ++ended;
@@ -115,7 +115,7 @@ std::optional<std::uint64_t> RuntimeWatch::settle() {
   const bool empty = parts_.keeper.pause(patience_, [&] {
     parts_.keeper.in_flight().mark_over();
     settled_at_ = parts_.keeper.begun();
-    progress = look().progress;  // before a worker takes anything up
+    progress = look().progress;  // before a worker starts a task
   });
   return empty ? std::optional(progress) : std::nullopt;
 }

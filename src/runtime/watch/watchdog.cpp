@@ -37,7 +37,7 @@ void Watchdog::watch() noexcept {
     }
     {
       const Unlocked unlocked(mutex_);
-      // Without memory, and after the failure of the device: it looks again.
+      // Without memory, and after the failure of the device, polls again.
       if (failure_of(errc::out_of_memory, [this] { step(); })) acquit();
     }
     next = Clock::now() + nap_;
@@ -60,11 +60,11 @@ void Watchdog::step() {
   }
   if (phase_ == Phase::stalled) {
     if (look.tail == tail_) return;
-    // Tasks that have come behind the verdict need one of their own; the others' stands.
+    // Tasks submitted after the verdict need their own; the old verdict stands.
     phase_ = Phase::watching;
     since_ = now;
   }
-  if (phase_ == Phase::proving && !watched_.has_resumed()) since_ = now;  // others may keep the loop from the device
+  if (phase_ == Phase::proving && !watched_.has_resumed()) since_ = now;  // others may keep the loop off the device
   if (now - since_ < half_) return;
   if (phase_ == Phase::watching) {
     const std::optional<std::uint64_t> settled = watched_.settle();
