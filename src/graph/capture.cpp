@@ -1,4 +1,4 @@
-// Runtime::capture: what a thread submits becomes nodes of a graph.
+// Runtime::capture: turns a thread's tasks into nodes of a graph.
 #include <algorithm>
 #include <exception>
 #include <memory>
@@ -25,7 +25,7 @@ class Capture final : public runtime::Recorder {
   explicit Capture(runtime::Core& core) : core_(core) {
     if (mine.recorder != nullptr) throw Error(errc::invalid_argument, "`capture` inside of `capture`: end the one before it first");
     mine = {&core, this};
-    runtime::CurrentSubmitter::mine = {};  // the next task of this thread takes the slow way, where it is recorded
+    runtime::CurrentSubmitter::mine = {};  // the next task of this thread takes the slow path, which records it
   }
   ~Capture() override { mine = {}; }
   Capture(const Capture&) = delete;
@@ -43,7 +43,7 @@ class Capture final : public runtime::Recorder {
     try {
       return add(op, task, node);
     } catch (...) {
-      // Part of the node may be there.
+      // The node may be incomplete.
       failure_ = std::current_exception();
       throw;
     }
@@ -74,7 +74,7 @@ class Capture final : public runtime::Recorder {
     }
     std::ranges::sort(before_);
     before_.erase(std::unique(before_.begin(), before_.end()), before_.end());  // clang 14 cannot read std::ranges::unique
-    // One edge to a drain says less than any to a node behind it.
+    // An edge to a drain is implied by any edge to a later node.
     for (const Accesses::Node earlier : before_) {
       const auto from = static_cast<std::uint32_t>(earlier);
       if (from == drain_ && before_.size() > 1) continue;
@@ -89,7 +89,7 @@ class Capture final : public runtime::Recorder {
     return i < detail::kFirstSlotWords ? task.word(i) : task.rest[i - detail::kFirstSlotWords];
   }
 
-  // What `link` and `after` say.
+  // Adds edges for `link` and `after`.
   void order(const detail::Task& task) {
     const auto refuse = [](const std::string& what) {
       throw Error(errc::unsupported, "capture: " + what +
@@ -112,7 +112,7 @@ class Capture final : public runtime::Recorder {
     }
   }
 
-  // Reads and writes of the spans among the arguments.
+  // Records reads and writes of the spans among the arguments.
   void see_memory(const detail::OperatorState& op, const detail::Task& task, std::uint32_t node) {
     std::uint32_t at = 0;
     for (const Parameter& parameter : op.signature.parameters()) {
@@ -139,10 +139,10 @@ class Capture final : public runtime::Recorder {
   runtime::Core& core_;
   detail::GraphData graph_;
   Accesses accesses_;
-  std::vector<Accesses::Node> before_;  // of the node that is being recorded
-  std::vector<bool> ends_;              // by node: nothing has come behind it so far
+  std::vector<Accesses::Node> before_;  // predecessors of the current node
+  std::vector<bool> ends_;              // by node: it has no successor so far
   std::uint32_t drain_ = kNone;         // the last one
-  std::exception_ptr failure_;          // a task was not recorded as a whole: there is no graph
+  std::exception_ptr failure_;          // a task was recorded only in part: capture fails
 };
 
 }  // namespace

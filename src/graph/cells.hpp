@@ -1,4 +1,4 @@
-// Which node lies in a cell.
+// Maps cells to nodes.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@
 
 namespace dwell::graph {
 
-// Made when it is first asked: few execs are, and it takes 4 bytes a cell of the records. Members may be called from any thread.
+// Built at the first query, since few execs are queried; takes 4 bytes per cell of the records. Members may be called from any thread.
 class Cells {
  public:
   static constexpr std::uint32_t kNone = ~0U;
 
-  // The node of a graph of `nodes` nodes, laid out like this, whose record begins in the cell; kNone without one.
+  // Returns the node whose record begins in the cell, in a graph of `nodes` nodes with this layout; kNone without one.
   std::uint32_t node_at(const Layout& layout, std::uint32_t nodes, std::uint32_t cell) const {
     std::call_once(made_, [&] {
       for (std::uint32_t node = 0; node < nodes; ++node) {

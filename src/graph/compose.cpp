@@ -1,4 +1,4 @@
-// Graphs that are added to graphs.
+// Adds graphs to graphs.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -14,7 +14,7 @@ namespace detail {
 
 namespace {
 
-// Nodes of a graph that wait for none, or that none waits for.
+// Nodes of a graph without predecessors, and those without successors.
 struct Border {
   std::vector<std::uint32_t> sources, sinks;
 };
@@ -25,7 +25,7 @@ Border border_of(const GraphData& graph) {
     has[behind] |= 1U;
   }
   for (const GraphData::Branch& branch : graph.branches)
-    for (const GraphData::Body& body : branch.bodies) has[body.exit] |= 2U;  // of a loop too
+    for (const GraphData::Body& body : branch.bodies) has[body.exit] |= 2U;  // also for a loop
   Border border;
   for (std::uint32_t node = 0; node < has.size(); ++node) {
     if ((has[node] & 1U) == 0) border.sources.push_back(node);
@@ -34,7 +34,7 @@ Border border_of(const GraphData& graph) {
   return border;
 }
 
-// Appends to a graph, and takes all of it back unless it is kept.
+// Appends to a graph, and rolls back unless the addition is kept.
 class Addition {
  public:
   explicit Addition(GraphData& to)
@@ -66,7 +66,7 @@ class Addition {
   Addition(const Addition&) = delete;
   Addition& operator=(const Addition&) = delete;
 
-  // Adds the nodes of another graph. Returns the place of its first.
+  // Adds the nodes of another graph. Returns the index of its first.
   std::uint32_t copy(std::string_view name, const GraphData& from) {
     const auto first = static_cast<std::uint32_t>(to_.nodes.size());
     const auto first_word = static_cast<std::uint32_t>(to_.words.size());
@@ -115,7 +115,7 @@ class Addition {
     return node;
   }
 
-  // The nodes through which an edge leads to each of `to`: themselves when they are few enough, else control nodes.
+  // Returns the nodes through which edges reach each of `to`: themselves if they are few enough, else control nodes.
   std::vector<std::uint32_t> few(std::vector<std::uint32_t> to) {
     while (to.size() > device::kFewSuccessors) {
       std::vector<std::uint32_t> through;
@@ -128,7 +128,7 @@ class Addition {
     return to;
   }
 
-  // Adds a body of a branch, from whose node edges lead into it. See device/graph_layout.hpp for why no node has many successors.
+  // Adds a body of a branch, with edges from the branch's node. device/graph_layout.hpp says why no node has many successors.
   GraphData::Body body(std::uint32_t branch, std::string_view name, const GraphData& from) {
     const Border border = border_of(from);
     const std::size_t first_edge = to_.edges.size();
@@ -158,7 +158,7 @@ class Addition {
     return static_cast<std::uint32_t>(to_.names.size() - 1);
   }
 
-  // Replaces edges from nodes that have many successors by few, among the nodes and edges from these on.
+  // Limits the successors of nodes, among the nodes and edges from these on.
   void divide(std::uint32_t first_node, std::size_t first_edge) {
     std::vector<std::uint32_t> successors(to_.nodes.size() - first_node, 0);
     for (std::size_t i = first_edge; i < to_.edges.size(); ++i) ++successors[to_.edges[i].first - first_node];
@@ -217,7 +217,7 @@ std::uint32_t GraphData::Branch::body_for(std::uint32_t value) const {
 
 void GraphData::check_bodies() const {
   if (branches.empty()) return;
-  std::vector<std::uint32_t> body_of(nodes.size(), 0);  // the innermost, counted from 1 on
+  std::vector<std::uint32_t> body_of(nodes.size(), 0);  // the innermost body, from 1
   std::vector<std::size_t> limits{edges.size()};
   for (const Branch& branch : branches)
     for (const Body& body : branch.bodies) {
@@ -264,7 +264,7 @@ std::uint32_t GraphData::add(std::string_view name, BranchKind kind, const Slice
   nodes.back().flags = static_cast<std::uint16_t>(sink.flags);
   add_use(value, branch.node);
   const std::size_t place = branches.size();
-  branches.push_back(branch);  // before those in its bodies
+  branches.push_back(branch);  // before the branches in its bodies
   for (std::size_t i = 0; i < bodies.size(); ++i) {
     std::string prefix(name);
     if (kind == BranchKind::choose) prefix += '/' + std::to_string(i);

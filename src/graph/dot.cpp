@@ -26,7 +26,7 @@ std::string edge_of(std::uint32_t before, std::uint32_t behind) {
   return "  n" + std::to_string(before) + " -> n" + std::to_string(behind);
 }
 
-// What leads from a branch to each of its successors, the last one first.
+// Returns the labels of a branch's edges to its successors, the last one first.
 std::vector<std::string> choices_of(const detail::GraphData::Branch& branch) {
   const bool counts = branch.kind == detail::BranchKind::choose;
   std::vector<std::string> choices;
@@ -60,7 +60,7 @@ std::string dot_of(const detail::GraphData& graph, const Times* times) {
   const std::string title = escaped(graph.graph_name);
   std::string text = title.empty() ? "digraph {\n" : "digraph \"" + title + "\" {\n";
   std::string caption = title;
-  std::vector<std::uint32_t> behind_of(graph.nodes.size(), ~0U);  // of a node on the critical path: the next one there, or itself
+  std::vector<std::uint32_t> behind_of(graph.nodes.size(), ~0U);  // for a node on the critical path the next one there, or itself
   if (times != nullptr) {
     const std::vector<std::uint32_t> path = critical_path(graph, *times);
     std::chrono::nanoseconds all{0};
@@ -92,7 +92,7 @@ std::string dot_of(const detail::GraphData& graph, const Times* times) {
       text += " [label=\"" + with_name(escaped(graph.operators[node.op]->name)) + "\"" + bold + "];\n";
     }
   }
-  std::map<std::uint32_t, std::vector<std::string>> choices;  // by branch: what leads to each successor, the last one first
+  std::map<std::uint32_t, std::vector<std::string>> choices;  // by branch: the labels of its edges, the last one first
   for (const auto& branch : graph.branches) choices[branch.node] = choices_of(branch);
   for (const auto& [before, behind] : graph.edges) {
     text += edge_of(before, behind);

@@ -1,4 +1,4 @@
-// Graphs in the language of Graphviz.
+// Graphs in Graphviz's DOT language.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace dwell::graph {
 
-// The graph's name is its label. One statement a node and an edge; nodes show their names, operators, and groups when there are several.
+// Formats a graph. Its name is the label. One statement per node and edge; nodes show their names, operators, and groups if several.
 // Control nodes are points, host nodes boxes, branches diamonds whose edges show the values. With `times`, nodes show theirs, and the
 // critical path is bold.
 std::string dot_of(const detail::GraphData& graph, const Times* times = nullptr);

@@ -1,4 +1,4 @@
-// Launches of an exec: their order, and the changes that travel with them.
+// Launches of an exec: their order, and the changes that they carry.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace dwell::detail {
 
 void ExecState::add_last(runtime::Core& core, Waits& waits) {
   if (!launched_ || core.done(last_)) return;
-  // Its launches follow each other, whatever becomes of them.
+  // Its launches run one after the other, whatever their result.
   if (waits.count == kMostTickets) {
     core.wait(last_, std::nullopt);
   } else {
@@ -32,7 +32,7 @@ void ExecState::add_tasks(runtime::Core& core, Waits& waits) {
       for (const std::uint64_t position : open) core.wait(position, std::nullopt);
       return;
     }
-    // One in between stands for some of them.
+    // An intermediate task waits for some of them.
     Waits some;
     some.count = static_cast<std::uint32_t>(std::min<std::size_t>(open.size(), kMostTickets));
     some.any_result = (1U << some.count) - 1;
@@ -85,13 +85,13 @@ std::optional<std::uint64_t> ExecState::place(runtime::Core& core, std::uint32_t
   bind();
   if (!changes_.nodes().empty()) note_changes(core);
   if (changes_.words().size() > kMostWords) {
-    // More than travels with a launch. Nobody reads the exec between its launches.
+    // More changes than a launch can carry. Nobody reads the exec between its launches.
     if (launched_) core.wait(last_, std::nullopt);
     for (const std::uint64_t position : tasks_) core.wait(position, std::nullopt);
     write(core);
     changes_.clear();
   }
-  // Others launch it as it is until then.
+  // Until then others launch it unchanged.
   if (changes_.count() != 0) add_tasks(core, waits);
   const std::size_t count = changes_.count();
   std::array<std::uint32_t, kMaxWords> words{};

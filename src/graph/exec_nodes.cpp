@@ -1,4 +1,4 @@
-// What others ask of an exec's nodes: their names, their arguments, what comes next, what is left of a launch.
+// Queries of an exec's nodes: names, arguments, next nodes, the rest of a launch.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -83,7 +83,7 @@ ExecState::Left ExecState::left(std::span<const std::uint32_t> ready) const {
   }
   Left left{0, 0};
   for (std::uint32_t node = 0; node < graph.nodes.size(); ++node) {
-    // Which callbacks run, and which of them have returned, nobody has noted.
+    // Running and returned callbacks are not recorded.
     if (graph.nodes[node].op == kHostNode) add(std::span(&node, 1));
     if (graph.nodes[node].op == kHostNode || graph.nodes[node].groups != 0) ++left.all;
   }

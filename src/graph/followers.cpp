@@ -9,12 +9,12 @@ namespace dwell::graph {
 
 namespace {
 
-// Behind these edges.
+// Searches from these edges.
 std::vector<std::uint32_t> search(const detail::GraphData& graph, const Layout& layout, std::span<const std::uint32_t> from,
                                   std::size_t most) {
   constexpr std::size_t kMostEdges = 512;
   std::vector<std::uint32_t> found;
-  std::vector<std::uint32_t> passed;  // whose successors count
+  std::vector<std::uint32_t> passed;  // nodes whose successors are searched
   std::size_t edges = 0;
   for (std::size_t at = 0;; from = layout.successors(passed[at++])) {
     for (const std::uint32_t edge : from) {

@@ -1,4 +1,4 @@
-// Which nodes with operators come next behind a node, and which first.
+// Finds the next nodes with operators after a node, and the first ones.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +11,11 @@
 
 namespace dwell::graph {
 
-// The nodes with operators that start when `node` and all else that they wait for have succeeded, `most` at most: its successors, and those
-// of the control nodes, host nodes and clock nodes among them. Conditional nodes end the search: what is behind them may run without this
-// node. It looks at some hundred edges, so of many control nodes it does not see all. The same for each call.
+// Returns at most `most` nodes with operators that follow `node`: its successors, and those of control, host and clock nodes among them.
+// Conditional nodes end the search: nodes behind them may run without this node. Visits some hundred edges, so it may miss nodes behind
+// many control nodes. Deterministic.
 std::vector<std::uint32_t> followers(const detail::GraphData& graph, const Layout& layout, std::uint32_t node, std::size_t most);
-// The same of those that start when the graph is launched.
+// Returns those that start when the graph is launched.
 std::vector<std::uint32_t> first_nodes(const detail::GraphData& graph, const Layout& layout, std::size_t most);
 
 }  // namespace dwell::graph

@@ -1,4 +1,4 @@
-// GraphExec: what is refused, and how a runtime makes and launches one.
+// GraphExec: checks, instantiation and launches.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -42,7 +42,7 @@ GraphExec Runtime::instantiate(const Graph& graph) {
   }
   if (data.operators.empty() && core->keeper().workers() == 0)
     throw Error(errc::invalid_argument, "instantiate: the runtime has no operator, so that nothing runs: define one first");
-  core->registry().need(device::part::graphs);  // an operator may launch it, too
+  core->registry().need(device::part::graphs);  // an operator may launch it
   core->graphs().collect(core->queue().reaped());
   auto state = core->with_memory([&] { return std::make_shared<detail::ExecState>(*core, shell_, data); });
   state->publish(*core);

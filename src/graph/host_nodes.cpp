@@ -26,7 +26,7 @@ HostNodes::HostNodes(runtime::Buffers& buffers, Callbacks callbacks, std::vector
 void HostNodes::write(device::GraphHead& head) const {
   head.calls = rings_->allocation->device();
   head.calls_shift = shift_;
-  // With no launch in flight, each call is answered, and the answer was read.
+  // No launch is in flight: all calls are answered, and the answers read.
   head.called = head.answered = called_.load(std::memory_order_relaxed);
 }
 
@@ -72,11 +72,11 @@ void HostNodes::answer(const runtime::HostCall& call, runtime::Causes& causes) n
     try {
       thrown_.push_back({call.launch, cell, error->message()});
     } catch (const std::bad_alloc&) {
-      // The launch's error goes without the text.
+      // The launch's error has no text then.
     }
   }
   const std::uint32_t at = answered_++;
-  // Releases what the callback has done. Pairs with device::host_nodes::read_answer.
+  // Releases the callback's writes. Pairs with device::host_nodes::read_answer.
   device::store_quad<Scope::system>(calls_ + (1U << shift_) + device::index_of(at, shift_),
                                     Quad{device::lap_of(at, shift_), {cell, error ? 1U : 0U, 0}});
 }

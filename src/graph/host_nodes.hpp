@@ -16,7 +16,7 @@
 
 namespace dwell::graph {
 
-// Reads the device's calls, runs callbacks, stores answers. Members may be called from any thread but next.
+// Reads the device's calls, runs callbacks, stores answers. Members may be called from any thread, except next.
 class HostNodes final : public runtime::HostCaller {
  public:
   using Callbacks = std::vector<std::shared_ptr<const std::function<void()>>>;  // by number of the host node
@@ -24,7 +24,7 @@ class HostNodes final : public runtime::HostCaller {
   // `cells`, `names`: of the host nodes, by number. Throws errc::out_of_memory.
   HostNodes(runtime::Buffers& buffers, Callbacks callbacks, std::vector<std::uint32_t> cells, std::vector<std::string> names);
 
-  // Writes where the rings lie, and how far they are, into the exec's head. No launch is in flight.
+  // Writes the addresses and positions of the rings into the exec's head. No launch is in flight.
   void write(device::GraphHead& head) const;
 
   std::optional<runtime::HostCall> next() override;
@@ -32,9 +32,10 @@ class HostNodes final : public runtime::HostCaller {
   std::string name(std::uint32_t number) const override { return names_[number]; }
   void answer(const runtime::HostCall& call, runtime::Causes& causes) noexcept override;
 
-  // What the callback of the host node at `cell` has thrown in the launch at `position`; empty when it has not, or that is forgotten.
+  // Returns the exception message of the callback of the host node at `cell` in the launch at `position`; empty if it has not thrown, or
+  // was forgotten.
   std::string why(std::uint64_t position, std::uint32_t cell) const;
-  // Forgets that of launches before `position`.
+  // Forgets the messages of launches before `position`.
   void forget(std::uint64_t position);
 
  private:

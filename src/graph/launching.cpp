@@ -18,7 +18,7 @@ std::vector<std::shared_ptr<ExecState>> with_launched(std::span<const std::share
   return all;
 }
 
-// The analysis follows no locks of a list.
+// The analysis does not support locks in a list.
 DWELL_THREAD_SAFETY(no_thread_safety_analysis)
 Launching::Launching(runtime::Core& core, std::span<const std::shared_ptr<ExecState>> execs) : core_(core), execs_(with_launched(execs)) {
   for (const auto& exec : execs_) {

@@ -1,4 +1,4 @@
-// Execs that a task may launch, while it is placed.
+// Holds the execs that a task may launch, while it is placed.
 #pragma once
 
 #include <cstddef>
@@ -23,11 +23,12 @@ namespace dwell::detail {
 
 struct ExecState;
 
-// These execs and those that their nodes may launch, each once, by number: an exec's is higher than those of all that its nodes launch.
+// Returns these execs and all that their nodes may launch, without duplicates, by number: an exec has a higher number than those that its
+// nodes launch.
 std::vector<std::shared_ptr<ExecState>> with_launched(std::span<const std::shared_ptr<ExecState>> execs);
 
-// What a task may launch, while it is placed: held, so that nothing changes between the launches that give them the versions of the task
-// and the task itself. One at a time in a runtime.
+// Locks the execs that a task may launch while it is placed, so that nothing changes between the launches that update them for the task and
+// the task itself. One at a time in a runtime.
 class Launching {
  public:
   Launching(runtime::Core& core, std::span<const std::shared_ptr<ExecState>> execs);
@@ -35,7 +36,7 @@ class Launching {
   Launching(const Launching&) = delete;
   Launching& operator=(const Launching&) = delete;
 
-  // Places the task, which waits for `waits`, by `attempt`: that is given the number of switches and all that it waits for, and returns its
+  // Places the task, which waits for `waits`, by `attempt`, which receives the number of switches and all predecessors. It returns the
   // position, SubmissionQueue::kSwitched, or nothing when there is no room.
   using Attempt = std::function<std::optional<std::uint64_t>(std::uint64_t switches, const Waits& waits)>;
   std::optional<std::uint64_t> place(const Waits& waits, const Attempt& attempt);
@@ -43,9 +44,9 @@ class Launching {
  private:
   runtime::Core& core_;
   std::vector<std::shared_ptr<ExecState>> execs_;
-  std::deque<Lock> locks_;  // theirs, by number
+  std::deque<Lock> locks_;  // of the execs, by number
   runtime::Graphs::Flight flight_;
-  std::size_t asked_ = 0;  // of how many HostCalls knows that a task comes
+  std::size_t asked_ = 0;  // number of execs announced to HostCalls
   std::optional<std::uint64_t> position_;
 };
 

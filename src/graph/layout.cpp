@@ -53,7 +53,7 @@ void Layout::connect_branches(const GraphData& graph) {
     if (branch.kind == detail::BranchKind::repeat_while) edges.emplace_back(branch.bodies.front().exit, branch.node);
   connect(graph.nodes.size(), edges);
   for (const GraphData::Branch& branch : graph.branches) {
-    in_degree_[branch.end] = 1;  // one body has run, or none
+    in_degree_[branch.end] = 1;  // one body, or none, precedes it
     if (branch.kind != detail::BranchKind::repeat_while) continue;
     --in_degree_[branch.node];
     successor_[first_[branch.bodies.front().exit]] |= kOnly;
@@ -70,7 +70,7 @@ void Layout::find_cycle(const GraphData& graph) const {
     for (std::uint32_t i = first_[ready[done]]; i < first_[ready[done] + 1]; ++i)
       if (--left[successor_[i]] == 0) ready.push_back(successor_[i]);
   if (done == graph.nodes.size()) return;
-  // Each node that is left has a predecessor that is left: walking backwards comes round.
+  // Each remaining node has a remaining predecessor: walking backwards finds a cycle.
   std::vector<std::uint32_t> before(graph.nodes.size(), 0);
   for (const auto& [from, to] : graph.edges)
     if (left[from] != 0) before[to] = from;

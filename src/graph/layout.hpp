@@ -1,4 +1,4 @@
-// How a graph is laid out in device memory (device/graph_layout.hpp).
+// The layout of a graph in device memory (device/graph_layout.hpp).
 #pragma once
 
 #include <cstddef>
@@ -13,26 +13,25 @@
 
 namespace dwell::graph {
 
-// Slots of a record with so many argument words. One with more than fit holds the address of their block.
+// Returns the slots of a record with this many argument words. A record with more than fit holds the address of their block.
 constexpr std::uint32_t slots_for(std::uint32_t words) {
   const std::uint32_t inside = words > detail::kMaxWords ? 2 : words;
   return (device::kHeaderWords + inside + device::kSlotWords - 1) / device::kSlotWords;
 }
-// The place of payload word `word` of a record, in bytes.
+// Returns the offset of payload word `word` of a record, in bytes.
 constexpr std::size_t payload_at(std::uint32_t word) {
   const std::uint32_t in_slot = word % device::kSlotWords;
   return static_cast<std::size_t>(word / device::kSlotWords) * device::kCell + in_slot / 3 * sizeof(device::Quad) + 4 + in_slot % 3 * 4;
 }
 
-// Where everything of a graph lies in its exec: all that can be known before the exec has an address. Nodes that form a chain lie one
-// behind the other.
+// The places of a graph's data in its exec, computed before the exec has an address. Nodes of a chain are contiguous.
 class Layout {
  public:
-  // Throws errc::invalid_argument for a cycle, listing its nodes, and for more than the layout can name.
+  // Throws errc::invalid_argument for a cycle, listing its nodes, and for a graph beyond the layout's limits.
   explicit Layout(const detail::GraphData& graph);
 
   std::size_t bytes() const { return static_cast<std::size_t>(cells_) * device::kCell; }
-  // Writes the exec as it lies in the arena from cell `first` on. `to` has bytes() bytes, `opcodes` one for each operator of the graph.
+  // Writes the exec for its place in the arena, from cell `first` on. `to` has bytes() bytes, `opcodes` one for each operator of the graph.
   void write(const detail::GraphData& graph, std::span<const std::uint32_t> opcodes, std::uint32_t first, std::byte* to) const;
 
   // The cell of a node's record, and the place of one of its argument words, in bytes from the exec's begin.
@@ -40,9 +39,9 @@ class Layout {
   std::size_t word_at(const detail::GraphData& graph, std::uint32_t node, std::uint32_t word) const;
   // A node's successors, with kOnly where an edge leads back.
   std::span<const std::uint32_t> successors(std::uint32_t node) const { return {successor_.data() + first_[node], degree(node)}; }
-  // The nodes that wait for nothing.
+  // Returns the nodes without predecessors.
   std::span<const std::uint32_t> starts() const { return starts_; }
-  // The place of the word that holds a node's opcode and groups.
+  // Returns the offset of the word with a node's opcode and groups.
   std::size_t opcode_at(std::uint32_t node) const { return static_cast<std::size_t>(cell_[node]) * device::kCell + 4; }
 
  private:
@@ -54,11 +53,11 @@ class Layout {
   void connect_branches(const detail::GraphData& graph);
   void find_cycle(const detail::GraphData& graph) const;
   void place(const detail::GraphData& graph);
-  // Whether a node can lie behind its only predecessor.
+  // Whether a node can be placed right after its only predecessor.
   bool continues(const detail::GraphData& graph, std::uint32_t next) const;
   std::uint32_t degree(std::uint32_t node) const { return first_[node + 1] - first_[node]; }
 
-  // Places in the edges that a node takes, and whether the cell behind its record is for those who share it.
+  // Returns the number of edge entries of a node, and whether the cell after its record holds the state of shared work.
   std::size_t edges_for(const detail::GraphData& graph, std::uint32_t node) const;
   bool is_shared(const detail::GraphData& graph, std::uint32_t node) const;
 
@@ -67,9 +66,9 @@ class Layout {
   std::vector<std::uint32_t> successor_;
   std::vector<std::uint32_t> in_degree_;
   std::vector<std::uint32_t> cell_;
-  std::vector<bool> chained_;          // by node: its only successor's record lies behind its own
-  std::vector<std::uint32_t> block_;   // by node with more arguments than a record holds: the cell of their block; else empty
-  std::vector<std::uint32_t> starts_;  // nodes that wait for nothing
+  std::vector<bool> chained_;          // by node: its only successor's record follows its own
+  std::vector<std::uint32_t> block_;   // by node, the cell of the block of arguments that do not fit its record; else empty
+  std::vector<std::uint32_t> starts_;  // nodes without predecessors
   std::uint32_t sinks_ = 0;
   std::uint32_t states_ = 0;  // cells
   std::uint32_t edges_ = 0;

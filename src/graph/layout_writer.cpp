@@ -1,4 +1,4 @@
-// A graph's exec as it lies in device memory.
+// Writes a graph's exec in its layout of device memory.
 #include <array>
 #include <cstring>
 #include <span>
@@ -20,7 +20,7 @@ using device::kSlotWords;
 namespace flag = device::flag;
 namespace source = device::source;
 
-// Writes records whole, each byte once: a graph may be written, launched once and dropped.
+// Writes whole records, each byte once: a graph may be instantiated for a single launch.
 class Layout::Writer {
  public:
   Writer(const Layout& layout, const GraphData& graph, std::span<const std::uint32_t> opcodes, std::uint32_t first, std::byte* to)
@@ -30,7 +30,7 @@ class Layout::Writer {
     device::GraphHead head{};
     head.states = at_.states_;
     head.edges = at_.edges_;
-    head.sinks = graph_.nodes.empty() ? 1 : at_.sinks_;  // the record before all is one then
+    head.sinks = graph_.nodes.empty() ? 1 : at_.sinks_;  // the first record is a sink then
     head.start = kFirstRecord;
     std::memcpy(to_, &head, sizeof(head));
     clear(at_.states_, at_.cells_ - at_.states_);
@@ -53,7 +53,7 @@ class Layout::Writer {
     const std::uint32_t cell = at_.cell_[node];
     const std::uint32_t slots = slots_for(data.words);
     std::uint32_t flags = data.flags;
-    // One of several groups becomes a node when these are shared out.
+    // A node of several groups becomes one when these are shared out.
     const bool control = data.groups != 1;
     if (control) flags |= flag::share;
     if (at_.chained_[node]) flags |= flag::node::chain;
@@ -110,7 +110,7 @@ class Layout::Writer {
     }
     return link;
   }
-  // What a branch leads to when no body runs.
+  // Links of a branch when no body runs.
   Links links_past(const GraphData::Branch& branch) const { return {1, at_.cell_[branch.end] | kOnly, 0}; }
 
   void write_choices(const GraphData::Branch& branch) {
@@ -147,7 +147,7 @@ class Layout::Writer {
   std::span<const std::uint32_t> opcodes_;
   std::uint32_t first_;  // the exec's first cell
   std::byte* to_;
-  std::uint32_t edge_ = 0;  // place of the next one
+  std::uint32_t edge_ = 0;  // index of the next edge
   std::uint32_t host_nodes_ = 0;
 };
 

@@ -18,7 +18,7 @@ GraphData with_clocks(const GraphData& from, std::uint64_t times) {
   to.names = from.names;
   to.callbacks = from.callbacks;
   to.execs = from.execs;
-  std::vector<std::uint32_t> first;  // by node: what it has become, with its clocks
+  std::vector<std::uint32_t> first;  // by node: its copy, with its clocks
   std::vector<std::uint32_t> last;
   const auto clock = [&](std::uint32_t node, std::uint32_t ends) {
     const std::uint64_t at = times + node * sizeof(device::NodeTime);
@@ -75,7 +75,7 @@ std::vector<std::uint32_t> critical_path(const GraphData& graph, const Times& ti
   auto next = begin;
   for (const auto& [before, behind] : edges) successor[next[before]++] = behind;
 
-  std::vector<std::chrono::nanoseconds> way(count, std::chrono::nanoseconds(0));  // the longest that ends with the node
+  std::vector<std::chrono::nanoseconds> way(count, std::chrono::nanoseconds(0));  // the longest path that ends with the node
   std::vector<std::uint32_t> from(count, kNone);
   std::vector<std::uint32_t> ready;
   std::uint32_t longest = kNone;

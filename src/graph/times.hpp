@@ -1,4 +1,4 @@
-// How long the nodes of a graph take.
+// Times of a graph's nodes.
 #pragma once
 
 #include <chrono>
@@ -10,17 +10,17 @@
 
 namespace dwell::graph {
 
-// What one launch has taken.
+// The times of one launch.
 struct Times {
-  std::vector<NodeTime> nodes;  // by node; nothing of control nodes and conditional nodes
+  std::vector<NodeTime> nodes;  // by node; empty for control and conditional nodes
   std::chrono::system_clock::time_point taken;
 };
 
-// The same graph with a clock node before and behind each node that runs something. Clock nodes write a device::NodeTime for each node of
+// Returns the graph with a clock node before and after each node that runs something. Clock nodes write a device::NodeTime for each node of
 // `from`, from the address `times` on.
 detail::GraphData with_clocks(const detail::GraphData& from, std::uint64_t times);
 
-// The nodes, in their order, whose times add up to the longest way through the graph. All rounds of a loop count.
+// Returns the nodes of the longest path through the graph by time, in order. Counts all rounds of a loop.
 std::vector<std::uint32_t> critical_path(const detail::GraphData& graph, const Times& times);
 
 // "320 ns", "12.3 us", "4.56 ms".

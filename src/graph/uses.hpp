@@ -1,4 +1,4 @@
-// Which memory the launches of an exec name.
+// Memory that the launches of an exec use.
 #pragma once
 
 #include <algorithm>
@@ -11,15 +11,16 @@
 
 namespace dwell::graph {
 
-// Knows what the next launch names, and what those in flight name that no later one does. What a graph came with counts on beside what
-// takes its place: which argument it belonged to is not known. Not safe for several threads.
+// Tracks the memory of the next launch, and former memory of launches in flight. The graph's original memory stays counted even after an
+// argument was replaced: its argument is unknown. Not thread-safe.
 class Uses {
  public:
   using Use = detail::GraphData::Use;
 
   explicit Uses(std::vector<Use> all = {}) : all_(std::move(all)) {}
 
-  // The next launch names this memory in the argument of `node` that begins with its word `first`. `reaped`: launches before it have ended.
+  // Sets the memory of the argument of `node` that begins with its word `first`, for the next launch. `reaped`: launches before it have
+  // ended.
   void set(std::uint32_t node, std::uint32_t first, std::uint64_t address, std::uint64_t reaped) {
     forget(reaped);
     const auto [at, added] = set_.try_emplace({node, first}, Set{address, launches_});
@@ -27,7 +28,7 @@ class Uses {
     if (at->second.launches != launches_) former_.push_back({at->second.address, last_});
     at->second = {address, launches_};
   }
-  // The next launch names this memory and no other.
+  // Sets all memory of the next launch.
   void set_all(std::vector<Use> all, std::uint64_t reaped) {
     forget(reaped);
     former_.reserve(former_.size() + all_.size() + set_.size());  // from here on nothing fails
@@ -39,36 +40,36 @@ class Uses {
     all_ = std::move(all);
     all_launches_ = launches_;
   }
-  // A launch is at `position`.
+  // Records a launch at `position`.
   void launched(std::uint64_t position) noexcept {
     last_ = position;
     ++launches_;
   }
 
-  // Whether a launch in flight, or the next one, names memory in [begin, end).
+  // Whether a launch in flight, or the next one, uses memory in [begin, end).
   bool names(std::uint64_t begin, std::uint64_t end) const {
     const auto in = [&](std::uint64_t address) { return address >= begin && address < end; };
     return std::ranges::any_of(all_, [&](const Use& use) { return in(use.address); }) ||
            std::ranges::any_of(set_, [&](const auto& set) { return in(set.second.address); }) ||
            std::ranges::any_of(former_, [&](const Former& former) { return in(former.address); });
   }
-  // What the next launch names.
+  // Returns the memory of the next launch.
   std::vector<Use> next() const {
     std::vector<Use> uses = all_;
     for (const auto& [argument, set] : set_) uses.push_back({nullptr, set.address, argument.first});
     return uses;
   }
-  // Of how many places it knows.
+  // Returns the number of tracked places.
   std::size_t size() const { return all_.size() + set_.size() + former_.size(); }
 
  private:
   struct Set {
     std::uint64_t address;
-    std::uint64_t launches;  // so many launches were before
+    std::uint64_t launches;  // launches before
   };
   struct Former {
     std::uint64_t address;
-    std::uint64_t until;  // position of the last launch that names it
+    std::uint64_t until;  // position of the last launch that uses it
   };
 
   void forget(std::uint64_t reaped) {
