@@ -23,7 +23,7 @@ namespace dwell::live {
 
 namespace {
 
-// Words of a request, one after the other.
+// Reads the words of a request in order.
 class Words {
  public:
   explicit Words(std::string_view request) : rest_(request) {}
@@ -57,7 +57,7 @@ void send_pieces(Channel& channel, std::span<const std::byte> bytes) {
   }
 }
 
-// Sends what is written to a stream, piece by piece.
+// A stream buffer that sends in pieces.
 class Pieces : public std::streambuf {
  public:
   explicit Pieces(Channel& channel) : channel_(channel) { setp(buffer_.data(), buffer_.data() + buffer_.size()); }
@@ -79,7 +79,7 @@ class Pieces : public std::streambuf {
   std::array<char, 65536> buffer_;
 };
 
-// Sends each piece of a trace as it comes, and throws as soon as nobody waits for it.
+// Sends each piece of a trace at once, and throws as soon as nobody waits for it.
 class TraceSender : public TraceWriter {
  public:
   TraceSender(std::string_view format, Channel& channel) : channel_(channel), pieces_(channel), out_(&pieces_) {
@@ -124,7 +124,7 @@ const Function& given(const Function& function, const char* what) {
   return function;
 }
 
-// What a source says of its runtime.
+// Returns a source's encoded answer.
 std::vector<std::byte> bytes_from(const Source& source, std::string_view verb, Words& words) {
   if (verb == "metrics") return encode(given(source.metrics, "metrics")());
   if (verb == "diagnosis") return encode(given(source.diagnose, "diagnosis")());
@@ -143,7 +143,7 @@ std::vector<std::byte> bytes_from(const Source& source, std::string_view verb, W
   throw Error(errc::unsupported, "the process does not know the request '" + std::string(verb) + "': use the tool of its version of dwell");
 }
 
-// Lets a channel be stopped by another condition, until the end of a scope.
+// Adds a stop condition to a channel for a scope.
 class StopsWhen {
  public:
   StopsWhen(Channel& channel, Channel::Stopped condition) : channel_(channel), before_(channel.stop_when(std::move(condition))) {}
@@ -158,7 +158,7 @@ class StopsWhen {
 
 // Returns how many events were dropped.
 std::uint64_t trace(const Sources::Use& use, Words& words, Channel& channel) {
-  // Whoever removes the source waits for this use, and the server stands as long as any source.
+  // The removal of the source waits for this use, and the server exists as long as any source.
   const StopsWhen stops(channel, [&] { return use.going(); });
   const std::chrono::nanoseconds time = nanoseconds_of(words.number<double>());
   TraceSender writer(words.word(), channel);

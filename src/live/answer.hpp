@@ -1,4 +1,4 @@
-// From a request to its answer.
+// Answers requests.
 #pragma once
 
 #include <string_view>
@@ -8,8 +8,7 @@
 
 namespace dwell::live {
 
-// Sends what `request` asks for, or why there is no answer; of a source, it is used meanwhile. Throws errc::io_failed when the channel
-// fails.
+// Sends the answer to `request`, or an error. Holds a use of the source meanwhile. Throws errc::io_failed when the channel fails.
 //   runtimes
 //   metrics RUNTIME
 //   diagnosis RUNTIME

@@ -13,7 +13,7 @@ namespace dwell::live {
 
 namespace {
 
-constexpr std::chrono::milliseconds kSlice{20};  // how late `stopped` may be noticed
+constexpr std::chrono::milliseconds kSlice{20};  // delay of the check of `stopped`
 
 }  // namespace
 
@@ -41,7 +41,7 @@ void Channel::wait_for(short events) {
 void Channel::check() {
   pollfd ready{socket_.get(), POLLRDHUP, 0};
   if (poll(&ready, 1, 0) > 0) throw broken("was closed");
-  // Nothing is half sent: the other side can be told.
+  // No frame is partly sent: the error can be sent.
   if (stopped_ && stopped_()) throw Error(errc::closed, "the runtime is being closed");
 }
 

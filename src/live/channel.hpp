@@ -1,11 +1,11 @@
-// One connection between a process that publishes and one that looks, and what travels on it.
+// The protocol between a process that publishes and a client.
 //
 // The client sends one request, a line of text. The server answers with frames, the last of which is `end` or `failure`, and closes:
 //   kind     8 bits, FrameKind
 //   length  32 bits
 //   bytes
-// The pieces together are the answer. A failure's bytes are an errc of 32 bits and a message; the end's, behind a trace, how many events
-// were dropped, as text.
+// The pieces together form the answer. A failure's bytes are an errc of 32 bits and a message. After a trace, the end's bytes are the
+// number of dropped events, as text.
 #pragma once
 
 #include <chrono>
@@ -30,9 +30,8 @@ struct Frame {
   std::string bytes;
 };
 
-// A connected socket that does not block. Each call waits until it is done, until nothing has moved for `patience`, or until `stopped` says
-// so, and then throws errc::io_failed; part of a frame may have been sent by then, so each later call throws too. Used by one thread at a
-// time.
+// A connected non-blocking socket. Each call waits until it is done. It throws errc::io_failed after `patience` without progress, and when
+// `stopped` returns true. Part of a frame may have been sent by then, so each later call throws too. Used by one thread at a time.
 class Channel {
  public:
   using Stopped = std::function<bool()>;
@@ -50,10 +49,10 @@ class Channel {
   void send(const Error& error);
   Frame receive();
 
-  // Throws errc::io_failed when the other side has closed, or `stopped` says so.
+  // Throws errc::io_failed when the other side has closed, or `stopped` returns true.
   void check();
 
-  // Of all calls from now on together: a peer that sends a byte now and then must not hold its caller for ever.
+  // Limits the total wait of all later calls: a peer that sends single bytes must not hold its caller for ever.
   void wait_in_all(std::chrono::nanoseconds most) { left_ = most; }
   void set_patience(std::chrono::milliseconds patience) { patience_ = patience; }
   // Sets the condition, and returns the one before.
@@ -63,7 +62,7 @@ class Channel {
 
  private:
   void send_all(std::span<const std::byte> bytes);
-  // Fills `bytes`; throws when the other side closes before.
+  // Fills `bytes`; throws when the other side closes first.
   void receive_all(std::span<std::byte> bytes);
   void wait_for(short events);
   Error broken(const std::string& what);
@@ -71,11 +70,11 @@ class Channel {
   File socket_;
   std::chrono::milliseconds patience_;
   Stopped stopped_;
-  std::chrono::nanoseconds left_ = std::chrono::nanoseconds::max();  // that may be waited
+  std::chrono::nanoseconds left_ = std::chrono::nanoseconds::max();  // remaining total wait
   bool broken_ = false;
 };
 
-// The error that a failure's bytes say.
+// Decodes a failure's bytes.
 Error error_in(std::string_view bytes);
 
 }  // namespace dwell::live

@@ -24,9 +24,9 @@ namespace dwell::live {
 namespace {
 
 constexpr std::chrono::seconds kPatience{10};
-constexpr std::chrono::seconds kLongestStall{60};               // of all pieces of an answer together, beyond the time that it takes
-constexpr std::uint64_t kMostTraced = std::uint64_t{1} << 30U;  // bytes of a trace, for each second that was begun, and for the rest
-constexpr std::size_t kLongestAnswer = std::size_t{1} << 28U;   // that is kept in memory
+constexpr std::chrono::seconds kLongestStall{60};               // for all pieces of an answer together, beyond its own duration
+constexpr std::uint64_t kMostTraced = std::uint64_t{1} << 30U;  // bytes of a trace per started second, plus once
+constexpr std::size_t kLongestAnswer = std::size_t{1} << 28U;   // bytes kept in memory
 
 std::string name_of(const Process& process) { return "process " + std::to_string(process.pid); }
 
@@ -72,7 +72,7 @@ Client Client::of_the_only_one() {
   throw Error(errc::invalid_argument, "several processes of yours run dwell: name one of " + list);
 }
 
-// Calls `take` with each piece of the answer. Returns what the end says.
+// Calls `take` with each piece of the answer. Returns the end's bytes.
 template <class Take>
 std::string Client::ask(const std::string& request, std::chrono::nanoseconds patience, Take take) const {
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
@@ -136,7 +136,7 @@ std::uint64_t Client::trace(std::uint64_t runtime, std::chrono::nanoseconds time
         if (bytes > most) throw Error(errc::unsupported, "the trace is too long: trace for less time");
         to.write(piece.data(), static_cast<std::streamsize>(piece.size()));
       });
-  std::uint64_t dropped = 0;  // of a process that runs an earlier build nothing is known
+  std::uint64_t dropped = 0;  // an earlier build does not send it
   std::from_chars(end.data(), end.data() + end.size(), dropped);
   return dropped;
 }

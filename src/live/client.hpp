@@ -1,4 +1,4 @@
-// Looks at processes that publish.
+// Clients of processes that publish.
 #pragma once
 
 #include <sys/types.h>
@@ -17,15 +17,15 @@
 
 namespace dwell::live {
 
-// One process, as its answers tell. Members throw what the process answers, errc::closed when it is gone or has closed the runtime, and
+// Queries one process. Members throw the error that the process answers, errc::closed when it has ended or closed the runtime, and
 // errc::io_failed when it does not answer.
 class Client {
  public:
-  // All of this user's that publish, by number.
+  // Returns this user's processes that publish, by number.
   static std::vector<Process> processes();
-  // Of a process by number: of this user, or anybody's for root. Throws errc::invalid_argument when there is none to look at.
+  // Returns the client of a process by number: this user's, or anybody's for root. Throws errc::invalid_argument if it does not publish.
   static Client of(pid_t pid);
-  // Of the only one that publishes. Throws errc::invalid_argument when there is none, or several.
+  // Returns the client of the only process that publishes. Throws errc::invalid_argument if there is none, or several.
   static Client of_the_only_one();
 
   const Process& process() const { return process_; }
@@ -35,7 +35,7 @@ class Client {
   Diagnosis diagnosis(std::uint64_t runtime) const;
   LogPage logs(std::uint64_t runtime, std::uint64_t after, std::size_t most) const;
   std::string inspect(std::uint64_t runtime, const std::string& name) const;
-  // Traces for so long, and writes the trace in "perfetto" or "chrome" format as it comes. Returns how many events were dropped.
+  // Records a trace for `time`, and writes it in "perfetto" or "chrome" format as it arrives. Returns the number of dropped events.
   std::uint64_t trace(std::uint64_t runtime, std::chrono::nanoseconds time, const std::string& format, std::ostream& to) const;
 
  private:

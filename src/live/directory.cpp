@@ -122,7 +122,7 @@ std::vector<Process> Directory::published() const {
   const time_t now = time(nullptr);
   for (Found& file : files_of(folder_.get())) {
     if (file.kind == kSocket) {
-      // A socket whose listener is gone refuses; one with many connections that wait says EAGAIN.
+      // A socket without a listener refuses; one with a full backlog returns EAGAIN.
       if (connect(file.name.c_str()) || errno == EAGAIN) {
         live.push_back(file.process);
       } else if (errno == ECONNREFUSED) {
@@ -158,7 +158,7 @@ File Directory::listen(const Process& process) const {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   way_to(name.data()).copy(address.sun_path, sizeof(address.sun_path) - 1);
-  // It gets its name when it listens: until then it refuses, as those of the dead do.
+  // Named only once it listens: before, it would refuse like the socket of a dead process.
   if (!socket || bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
       fchmodat(folder_.get(), name.data(), 0600, 0) != 0 || ::listen(socket.get(), 16) != 0 ||
       renameat(folder_.get(), name.data(), folder_.get(), name_of(process, kSocket).data()) != 0) {

@@ -29,7 +29,7 @@ std::string text_of(const char (&from)[N]) {
   return std::string(from, ::strnlen(from, N));
 }
 
-// The ring in a file, of which only the slots of the last tasks are read.
+// The ring in a file; reads only the slots of the last tasks.
 struct RingInFile {
   const File& file;
   std::uint64_t at;
@@ -42,7 +42,7 @@ struct RingInFile {
   }
 };
 
-// What the tables of a file say of entries.
+// Looks up entries in the tables of a file.
 class Tables {
  public:
   Tables(const FlightFile& head, const RingInFile& ring) : head_(head), ring_(ring) {
@@ -61,7 +61,7 @@ class Tables {
     const std::string name = text_of(head_.operators[opcode].name);
     return name.empty() ? "operator " + std::to_string(opcode) : name;
   }
-  // Of the task at a position; empty when the ring does not hold it any more.
+  // Formats the arguments of the task at a position; empty when the ring no longer holds it.
   std::string arguments_of(std::uint32_t position, std::uint32_t opcode) const {
     const std::vector<std::uint32_t> words = words_at(position);
     return words.empty() ? std::string() : arguments_of(words, opcode);
@@ -75,13 +75,13 @@ class Tables {
     });
     return exec == nullptr || exec->name[0] == 0 ? "a graph" : "graph '" + text_of(exec->name) + "'";
   }
-  // What is known of the node that an entry is of; null when nothing is.
+  // Returns an entry's node; null if unknown.
   const FlightNode* node_of(const FlightEntry& entry) const {
     const std::uint64_t offset = entry.offset();
     const FlightExec* const exec = find([&](const FlightExec& its) {
       return offset - its.offset < its.bytes && (its.again == 0 || static_cast<std::int32_t>(entry.lease - its.lease) >= 0);
     });
-    // Of which one it is, of those that have lain there, nobody knows.
+    // Ambiguous: several execs have been there.
     if (exec == nullptr || (exec->again != 0 && entry.lease == exec->lease)) return nullptr;
     const std::uint64_t nodes = std::min<std::uint64_t>(exec->nodes, FlightFile::kNodesOfExec);
     for (std::uint64_t i = exec->first; i - exec->first < nodes; ++i) {
@@ -103,7 +103,7 @@ class Tables {
   }
 
  private:
-  // Of a call of this operator. Where there are fewer words than it takes, the first of them.
+  // Formats the arguments of a call of this operator; with fewer words than it takes, the first ones.
   std::string arguments_of(std::span<const std::uint32_t> words, std::uint32_t opcode) const {
     const FlightOperator& op = head_.operators[opcode];
     if (op.name[0] == 0 || (words.empty() && op.parameters != 0)) return {};
@@ -116,7 +116,7 @@ class Tables {
     return ring_.slots == 0 ? std::vector<std::uint32_t>()
                             : ring_words(ring_, static_cast<std::uint32_t>(std::countr_zero(ring_.slots)), position);
   }
-  // The youngest exec that is meant. The place of the oldest may have been written over when the process ended.
+  // Returns the newest matching exec. The entry of the oldest may have been partly overwritten when the process ended.
   template <class Meant>
   const FlightExec* find(const Meant& meant) const {
     for (std::uint64_t age = 0; age < std::min<std::uint64_t>(head_.execs_written, FlightFile::kExecs - 1); ++age) {
@@ -161,7 +161,7 @@ std::vector<Flight::Task> tasks_of(const Tables& tables, std::span<const FlightE
   return tasks;
 }
 
-// Those that a process sends itself by what it does.
+// Names of the signals that a process raises itself.
 const char* name_of_signal(int signal) {
   switch (signal) {
     case SIGSEGV: return "SIGSEGV (memory that is not there)";
@@ -195,7 +195,7 @@ std::string hexadecimal(std::uint64_t value) {
 
 void sort_oldest_first(std::span<FlightEntry> entries) {
   if (entries.empty()) return;
-  // As far as a number can be away from the first one, numbers that belong together are on either side of it.
+  // Numbers wrap around: related ones are within half the range of the first, on either side.
   const std::uint32_t least = entries.front().number - (1U << 31U);
   std::ranges::stable_sort(entries, {}, [least](const FlightEntry& entry) { return entry.number - least; });
 }
@@ -207,7 +207,7 @@ Flight read_flight(const std::filesystem::path& path) {
   std::string why;
   const File file = open_to_read(path, FileKinds::regular, &why);
   if (!file) throw refuse("it cannot be read: " + why);
-  // Fills `to` with what stands at `offset`; false where the file ends before.
+  // Reads `to` at `offset`; false if the file ends before.
   const auto read = [&](std::span<std::byte> to, std::uint64_t offset) {
     const ssize_t got = file.read_at(to, static_cast<off_t>(offset));
     if (got < 0) throw refuse("it cannot be read: " + std::generic_category().message(errno));

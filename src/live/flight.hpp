@@ -1,4 +1,4 @@
-// The file that a flight recorder leaves, and what it says.
+// The file of a flight recorder, and its reader.
 #pragma once
 
 #include <cstddef>
@@ -12,10 +12,10 @@
 
 namespace dwell::live {
 
-// What a worker has noted of a task that it was about to run: 16 bytes, which it stores at once.
+// A worker's record of a task that it was about to run: 16 bytes, stored at once.
 struct FlightEntry {
-  std::uint32_t number;  // of the note, of this worker, plus 1, modulo 2^32
-  std::uint32_t low;     // of the word below
+  std::uint32_t number;  // the worker's count of records including this one, modulo 2^32
+  std::uint32_t low;     // low half of the word below
   std::uint32_t high;
   std::uint32_t lease;  // whose number
 
@@ -37,8 +37,7 @@ static_assert(sizeof(FlightEntry) == 16);
 
 inline constexpr std::uint32_t kFlightEntries = 64;  // of each worker
 
-// Brings notes of one worker into their order, the oldest first: their numbers go around. Of damaged notes, whose numbers may be any, the
-// order is some order.
+// Sorts records of one worker, oldest first; their numbers wrap around. The order of damaged records is unspecified.
 void sort_oldest_first(std::span<FlightEntry> entries);
 
 // An operator's version, by its opcode.
@@ -46,7 +45,7 @@ struct FlightOperator {
   static constexpr std::size_t kParameters = 15;
 
   char name[64];             // "add (version 2)"; empty: there is none
-  std::uint32_t parameters;  // how many it has; the first kParameters of them:
+  std::uint32_t parameters;  // their number; the first kParameters follow:
   Parameter parameter[kParameters];
 };
 static_assert(sizeof(FlightOperator) == 128);
@@ -55,11 +54,11 @@ static_assert(sizeof(FlightOperator) == 128);
 struct FlightExec {
   std::uint64_t offset;    // of its records in the arena
   std::uint64_t bytes;     // of these
-  std::uint64_t position;  // where its launches begin, at the earliest
+  std::uint64_t position;  // lower bound of its launches' positions
   std::uint64_t first;     // of its nodes, as they are counted
   std::uint32_t nodes;     // the first kNodesOfExec at most, in their order
-  std::uint32_t lease;     // with `again`: the last one of which an entry may be of an exec that has lain there before
-  std::uint32_t again;     // another may have
+  std::uint32_t lease;     // with `again`: the last lease whose entries may belong to an earlier exec at this place
+  std::uint32_t again;     // an earlier exec may have been there
   char name[60];           // of its graph; empty: none
 };
 static_assert(sizeof(FlightExec) == 104);
@@ -70,23 +69,23 @@ struct FlightNode {
   static constexpr std::size_t kWords = 15;
 
   std::uint32_t cell;    // of its record, in the exec's
-  std::uint32_t number;  // with kWhole: the name says it all, as the node calls no operator
+  std::uint32_t number;  // with kWhole: the name is complete, as the node calls no operator
   char name[56];         // "left", "'loop' (while)"; empty: it has none
-  std::uint32_t words;   // of its arguments, how many there are; with kSet they were others before
+  std::uint32_t words;   // number of its argument words; with kSet they were changed
   std::uint32_t word[kWords];
 };
 static_assert(sizeof(FlightNode) == 128);
 
-// What those whose entries have this word and this lease were, as texts that may be cut off. Written by the runtime that has failed.
+// Texts for entries with this word and lease; may be truncated. Written by the failed runtime.
 struct FlightDetails {
-  std::uint64_t word;  // 0: there are no more
+  std::uint64_t word;  // 0: end of the table
   std::uint32_t lease;
   char name[64];        // of a node: "left: add (version 2)", "#3 (callback)"; empty: as the tables say
   char arguments[116];  // "(2.5, 0x7f00[1024])"; empty: they are not known
 };
 static_assert(sizeof(FlightDetails) == 192);
 
-// How the process has ended itself, written by the handler of a signal in one store; all 0: it has not.
+// How the process ended itself, written by a signal handler in one store; all 0: it did not.
 struct alignas(8) FlightEnd {
   static constexpr std::uint16_t kExit = 0xFFFF;  // in place of a signal: it has called exit()
   static constexpr std::uint16_t kNoWorker = 0xFFFF;
@@ -97,7 +96,7 @@ struct alignas(8) FlightEnd {
 };
 static_assert(sizeof(FlightEnd) == 8);
 
-// The head of the file, one layout for all who read it. kFlightEntries of each worker follow at entries_at(), then the ring.
+// The head of the file, in one layout for all builds. kFlightEntries of each worker follow at entries_at(), then the ring.
 struct FlightFile {
   static constexpr std::uint64_t kMagic = 0x746867696C66ULL;  // "flight"
   static constexpr std::uint32_t kVersion = 8;
@@ -116,11 +115,11 @@ struct FlightFile {
   std::int64_t pid;
   char command[64];   // of the process
   char device[32];    // "cuda:0"
-  char failure[896];  // why the runtime has failed; empty when it has said nothing
-  // Slots of the ring are at ring_at(workers), a power of two; 0: it is not in here.
+  char failure[896];  // why the runtime has failed; empty if unknown
+  // The number of ring slots at ring_at(workers), a power of two; 0: the ring is not in the file.
   std::uint64_t ring_slots;
-  // The last of them, each at its number modulo the length of its table. The numbers are counted up before the first of a table is written
-  // over (nodes), and behind what is complete (execs).
+  // The last entries, each at its number modulo the length of its table. Counters are incremented before entries are overwritten (nodes),
+  // and after entries are complete (execs).
   std::uint64_t execs_written;
   std::uint64_t nodes_taken;
   FlightEnd end;
@@ -137,7 +136,7 @@ struct FlightFile {
   static constexpr std::size_t bytes(std::uint32_t workers, std::uint64_t ring_slots) { return ring_at(workers) + 64 * ring_slots; }
 };
 
-// What a file says.
+// The content of a file.
 struct Flight {
   struct Task {
     std::string name;            // "add (version 2)", "left: add (version 2)"; of a launch "graph 'step'", "a graph"
@@ -154,13 +153,13 @@ struct Flight {
   std::string device;
   std::string failure;
   FlightEnd end{};
-  std::vector<std::vector<Task>> workers;  // the tasks that each was about to run, oldest first; the last one may have run or not
+  std::vector<std::vector<Task>> workers;  // the tasks that each was about to run, oldest first; the last one may not have run
 };
 
-// Reads the file, which may be another user's and hold anything: a regular one only, and no more of it than the last tasks need. Throws
-// errc::io_failed when it cannot be read, or is not one.
+// Reads an untrusted file, possibly another user's: only a regular file, and only the parts that the last tasks need. Throws
+// errc::io_failed when it cannot be read, or is no such file.
 Flight read_flight(const std::filesystem::path& path);
-// For a person, and for a terminal whatever the file held: each worker's last `most` tasks.
+// Formats each worker's last `most` tasks for people, safe for a terminal.
 std::string to_string(const Flight& flight, std::size_t most = kFlightEntries);
 
 }  // namespace dwell::live

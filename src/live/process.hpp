@@ -1,4 +1,4 @@
-// Which process is meant: a number alone may have become another's.
+// Identifies processes: a number alone may have been reused.
 #pragma once
 
 #include <sys/types.h>
@@ -10,18 +10,18 @@
 
 namespace dwell::live {
 
-// A process of this machine. Its number and the time of its start name it for as long as the machine runs.
+// A process of this machine. Its number and start time are unique while the machine runs.
 struct Process {
   pid_t pid = 0;
   std::uint64_t start = 0;  // in clock ticks since the machine was started: field 22 of /proc/PID/stat
 
   static Process self();
-  // The one that has this number now.
+  // Returns the current process with this number.
   static std::optional<Process> with(pid_t pid);
 
-  // Whether it has not ended. False too of one in another namespace of processes.
+  // Whether it still runs. Also false for a process in another PID namespace.
   bool lives() const { return with(pid) == *this; }
-  // For how long it has run.
+  // Returns its running time.
   std::chrono::nanoseconds age() const;
 
   auto operator<=>(const Process&) const = default;

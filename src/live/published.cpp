@@ -17,7 +17,7 @@
 
 namespace dwell::live {
 
-// What this process publishes. Leaked: sources may be published until the last static object is gone.
+// What this process publishes. Leaked: sources may be published until the last static object is destroyed.
 class ThisProcess {
  public:
   static ThisProcess& one() { return *pointer(); }
@@ -45,10 +45,10 @@ class ThisProcess {
 
   static ThisProcess*& pointer() {
     static ThisProcess* current = [] {
-      auto first = std::unique_ptr<ThisProcess>(new ThisProcess(nullptr));  // before the handlers, which are there for ever
+      auto first = std::unique_ptr<ThisProcess>(new ThisProcess(nullptr));  // before the handlers, which are permanent
       pthread_atfork([] { one().mutex_.lock(); }, [] { one().mutex_.unlock(); },
                      [] {
-                       // What the parent has stays as it is: its threads are not here, and may have held its locks.
+                       // Leaves the parent's state: its threads do not exist here, and may have held its locks.
                        if (one().server_ != nullptr) one().server_->forget();
                        pointer() = new ThisProcess(&one());
                      });
@@ -57,10 +57,10 @@ class ThisProcess {
     return current;
   }
 
-  [[maybe_unused]] ThisProcess* const parent_;  // which is not lost, for those who look for leaks
+  [[maybe_unused]] ThisProcess* const parent_;  // reachable for leak checkers
   std::mutex mutex_;                            // not base/mutex.hpp: a fork holds it from one function to another
   Sources sources_;
-  std::unique_ptr<Server> server_;  // guarded by mutex_. It is made and destroyed under it: two would have one name
+  std::unique_ptr<Server> server_;  // guarded by mutex_, also during construction and destruction: two servers would share one name
 };
 
 Published::Published(Source source, const std::function<void(std::string_view)>& warn) {

@@ -1,4 +1,4 @@
-// A runtime that other processes of the same user can look at.
+// Publishes a runtime to other processes of the same user.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@ class ThisProcess;
 //
 //   const live::Published published({.runtime = 1, .metrics = [this] { return metrics(); }, ...}, warn);
 //
-// The first of a process starts its server, the last one stops it and removes the socket. A forked child publishes nothing of its parent's;
-// it may publish its own. With DWELL_LIVE=off nothing is published.
+// The first source of a process starts its server, the last one stops it and removes the socket. A forked child does not publish its
+// parent's sources; it may publish its own. With DWELL_LIVE=off nothing is published.
 class Published {
  public:
-  // What keeps a process from being seen goes to `warn` in one line, unless that is empty, and the program works on.
+  // Errors go to `warn` in one line, unless that is empty; the program continues unpublished.
   Published(Source source, const std::function<void(std::string_view)>& warn);
-  // Waits for requests that are inside the source; traces end early. Not to be called by the source's own functions. Does nothing in a
-  // forked child.
+  // Waits for requests inside the source; traces end early. Must not be called by the source's own functions. Does nothing in a forked
+  // child.
   ~Published();
   Published(const Published&) = delete;
   Published& operator=(const Published&) = delete;

@@ -1,4 +1,4 @@
-// Tasks in the slots of a ring, as those read them that do not run them.
+// Reads tasks from the slots of a ring, for observers.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace dwell::live {
 
-// The argument words of the task at this position, and what its last slot holds behind them. Empty when the ring holds another task there
-// by now, or a part of one. Of the launch of a graph the first two are the offset of its head in the arena. `slot_at(index)` returns an
+// Returns the argument words of the task at this position, followed by the rest of its last slot. Empty if the slots were overwritten,
+// entirely or in part. For the launch of a graph the first two are the offset of its head in the arena. `slot_at(index)` returns an
 // optional Slot.
 template <class SlotAt>
 std::vector<std::uint32_t> ring_words(const SlotAt& slot_at, std::uint32_t shift, std::uint32_t position) {

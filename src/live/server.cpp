@@ -25,7 +25,7 @@ namespace dwell::live {
 
 namespace {
 
-// Blocks all signals in this thread and those that it starts, but for those of faults, until the end of a scope.
+// Blocks all signals except faults for a scope, in this thread and those that it starts.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
@@ -83,7 +83,7 @@ void Server::accept_all() noexcept {
     try {
       accept_one();
     } catch (const std::exception&) {
-      // No descriptor, memory or thread for now: those that look wait or give up.
+      // No descriptor, memory or thread now: clients wait or give up.
       poll(ready, 1, 10 * kLook);
     }
   }
@@ -117,7 +117,7 @@ void Server::serve(File socket) noexcept {
     channel.set_patience(kPatience);
     answer(request, sources_, channel);
   } catch (const std::exception&) {
-    // Nobody is there to hear of it.
+    // Nobody can receive the error.
   }
 }
 

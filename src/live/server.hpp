@@ -14,25 +14,24 @@
 
 namespace dwell::live {
 
-// A socket in the directory and a thread that accepts its connections; each is answered by a thread of its own that lives as long, so one
-// that stands still, or asks for a long trace, holds up nobody else. Those that connect beyond kMost wait. A connection is closed after one
-// answer, or when it stands still for too long. Only the owner of this process and root are answered. All signals stay with the
-// program's own threads.
+// A socket in the directory and a thread that accepts its connections. Each connection has a thread of its own, so an idle one, or a long
+// trace, delays nobody else. Connections beyond kMost wait. A connection is closed after one answer, or when idle for too long. Only the
+// owner of this process and root are answered. All signals stay with the program's own threads.
 class Server {
  public:
   static constexpr std::size_t kMost = 8;  // connections
   static constexpr std::chrono::milliseconds kPatienceForRequests{1000};
   static constexpr std::chrono::milliseconds kPatience{5000};
 
-  // Throws errc::io_failed when there is no socket, errc::out_of_memory when there is no thread. `sources` outlives it.
+  // Throws errc::io_failed when the socket cannot be opened, errc::out_of_memory when no thread can be started. `sources` outlives it.
   Server(Directory directory, const Process& process, Sources& sources);
-  // Breaks off what is being sent. To be called when there are no sources any more.
+  // Aborts answers being sent. Called when there are no sources any more.
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  // Of a forked child, which has none of the threads: closes the socket, so that it dies with the parent. The object must not be destroyed
-  // there.
+  // Called in a forked child, which has none of the threads: closes the socket, so that it closes with the parent. The object must not be
+  // destroyed there.
   void forget() noexcept { listener_ = File(); }
 
  private:

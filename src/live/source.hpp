@@ -1,4 +1,4 @@
-// What a runtime shows to other processes.
+// The interface of a runtime to other processes.
 #pragma once
 
 #include <chrono>
@@ -16,18 +16,19 @@
 
 namespace dwell::live {
 
-// Functions that threads of the server call, several at a time. What they throw becomes the answer. One that is empty is answered with
+// Functions called by threads of the server, also concurrently. Their exceptions become the answer. An empty one is answered with
 // errc::unsupported.
 struct Source {
   std::uint64_t runtime = 0;  // RuntimeInfo::runtime
   std::function<Metrics()> metrics;
   std::function<Diagnosis()> diagnose;
-  // Traces for so long. The writer throws when nobody waits for the trace any more: let that through. The server finishes the writer.
+  // Records a trace for this time. The writer throws when nobody waits for the trace any more: let that through. The server finishes the
+  // writer.
   std::function<void(std::chrono::nanoseconds, TraceWriter&)> trace;
-  // The lines after place `after`, oldest first, `most` at most; sets `next` to the place of the last one, or `after`. The first is after
-  // 0.
+  // Returns at most `most` lines after number `after`, oldest first; sets `next` to the number of the last one, or to `after`. The first
+  // line comes after 0.
   std::function<std::vector<LogRecord>(std::uint64_t after, std::size_t most, std::uint64_t* next)> logs;
-  // All that is known of an operator, in words.
+  // Describes an operator.
   std::function<std::string(std::string_view name)> inspect;
 };
 

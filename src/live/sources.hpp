@@ -1,4 +1,4 @@
-// The sources that are registered, and who uses them.
+// The registered sources, and their uses.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@ class Sources {
     const std::uint64_t id;
     const Source source;
     unsigned uses = 0;               // guarded by mutex_
-    std::atomic<bool> going{false};  // relaxed: it says that somebody waits, and guards nothing
+    std::atomic<bool> going{false};  // relaxed: signals a waiting remove, guards nothing
   };
 
  public:
@@ -44,12 +44,12 @@ class Sources {
 
   // Returns its number, for `remove`.
   std::uint64_t add(Source source);
-  // Returns when nobody uses it any more.
+  // Returns once it has no more uses.
   void remove(std::uint64_t id);
   bool empty() const;
 
   RuntimeIds runtimes() const;
-  // That of a runtime; nothing when there is none.
+  // Uses the source of a runtime; nothing if there is none.
   std::optional<Use> use(std::uint64_t runtime);
 
  private:

@@ -1,4 +1,4 @@
-// Values of the device in words.
+// Formats values of the device.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,9 @@
 
 namespace dwell::live {
 
-// A number, or "[1, 2, 3]" with the first 64 elements of an array. A plain struct as its bytes, in hexadecimal.
+// Formats a number, or the first 64 elements of an array as "[1, 2, 3]". A plain struct as hexadecimal bytes.
 std::string text_of_value(const InspectedValue& value);
-// Arguments as they travel in the slots of a task: "(2.5, 0x7f00[1024])". As many as there are words for. Empty when they travel in a
-// block.
+// Formats arguments from the slots of a task: "(2.5, 0x7f00[1024])", as many as there are words for. Empty if they are in a block.
 std::string text_of_arguments(const Signature& signature, std::span<const std::uint32_t> words);
 
 }  // namespace dwell::live

@@ -21,10 +21,10 @@ namespace {
 template <class T, class Value>
 concept Is = std::same_as<std::remove_const_t<T>, Value>;
 
-// The fields of each struct, in the order in which they travel: `pass` writes them, or reads into them. The structured bindings name all of
-// a struct's members, so one that is new does not compile until it travels, too.
+// The fields of each struct, in wire order: `pass` writes them, or reads into them. The structured bindings name all of a struct's members,
+// so a new member does not compile until it is encoded, too.
 
-// A number of a snapshot travels by its row; these find one without.
+// Numbers of a snapshot are encoded by their rows; these asserts detect one without a row.
 static_assert(sizeof(OperatorMetrics) ==
               offsetof(OperatorMetrics, tasks) + sizeof(std::uint64_t) * std::size(kOperatorRows) + sizeof(TimeHistogram));
 static_assert(sizeof(WorkerMetrics) == sizeof(std::uint64_t) * std::size(kWorkerRows) + sizeof(WorkerMetrics::log_dropped));
@@ -98,7 +98,7 @@ struct Write {
   void put(std::chrono::nanoseconds value) { bytes.number(static_cast<std::int64_t>(value.count())); }
   void put(std::chrono::steady_clock::time_point value) { put(std::chrono::nanoseconds(value.time_since_epoch())); }
   void put(const std::string& value) { bytes.counted(value); }
-  // Most buckets are empty: only the others travel, each with its place.
+  // Most buckets are empty: encodes only the others, each with its index.
   void put(const TimeHistogram& value) {
     std::uint8_t used = 0;
     for (const std::uint64_t count : value.count) used = static_cast<std::uint8_t>(used + (count != 0 ? 1 : 0));
@@ -165,7 +165,7 @@ struct Read {
   void take(std::array<std::uint64_t, count>& values) {
     for (std::uint64_t& value : values) take(value);
   }
-  // Each element takes a byte at least, so no length asks for more memory than the bytes justify.
+  // Each element takes at least a byte, so a length cannot request more memory than the bytes justify.
   template <class T>
   void take(std::vector<T>& values) {
     const auto size = bytes.number<std::uint64_t>();

@@ -1,4 +1,4 @@
-// Snapshots as bytes, between processes that may run different builds of dwell.
+// Encodes snapshots, between processes that may run different builds of dwell.
 #pragma once
 
 #include <cstddef>
@@ -12,10 +12,10 @@
 
 namespace dwell::live {
 
-// Each value begins with this. One more with each change of what travels.
+// The first word of each value. Incremented with each change of the encoding.
 inline constexpr std::uint32_t kWireVersion = 4;
 
-// Some lines of a log, and after which to ask for more.
+// Some lines of a log, and the number after which to continue.
 struct LogPage {
   std::vector<LogRecord> records;
   std::uint64_t next = 0;
@@ -28,8 +28,7 @@ std::vector<std::byte> encode(const Diagnosis& value);
 std::vector<std::byte> encode(const LogPage& value);
 std::vector<std::byte> encode(const RuntimeIds& value);
 
-// The value that `encode` has made these bytes of: for the types above. The bytes are not trusted. Throws errc::unsupported when they are
-// of another version, or make no sense.
+// Decodes a value of the types above. The bytes are untrusted. Throws errc::unsupported for another version and for invalid bytes.
 template <class Value>
 Value decode(std::span<const std::byte> bytes);
 
