@@ -1,4 +1,4 @@
-// What the operations of a batch say of arguments that do not fit.
+// Errors of a batch's operations for arguments that do not fit.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace dwell::tensor {
 // Throws errc::invalid_argument: "addmm: argument b, f32 of shape (2, 3), must have 4 rows".
 [[noreturn]] void refuse(const char* function, const char* argument, const TensorView& view, const std::string& why);
 
-// These throw it unless the argument has so many dimensions, this shape, the type of the result.
+// Throw it unless the argument has this many dimensions, this shape, or the type of the result.
 void check_dims(const char* function, const char* argument, const TensorView& view, std::size_t dims);
 void check_shape(const char* function, const char* argument, const TensorView& view, const Dims& shape);
 void check_type(const char* function, const char* argument, const TensorView& view, const TensorView& to);

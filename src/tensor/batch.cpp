@@ -28,13 +28,13 @@ namespace tensor {
 
 namespace {
 
-// Whether two views are, when broadcast to a shape, the same elements at the same places.
+// Whether two views, broadcast to a shape, are the same elements at the same places.
 bool are_same_in(const Dims& shape, const TensorView& a, const TensorView& b) {
   if (are_same(a, b)) return true;
   return a.address() == b.address() && a.type() == b.type() && a.expand(shape).strides() == b.expand(shape).strides();
 }
 
-// Whether a store to `to` may replace elements that are read from a view as others.
+// Whether a store to `to` may overwrite elements of a view that are read at other places.
 bool is_replaced(const TensorView& view, const TensorView& to) {
   return view.extent().overlaps(to.extent()) && !are_same_in(to.shape(), view, to);
 }
@@ -67,11 +67,10 @@ void collect_reads(const Expressed& from, std::vector<const TensorView*>& to) {
     if (operand != nullptr) collect_reads(*operand, to);
 }
 
-// What an assignment has to do with the memory of a program: nothing; each element of it only with the same element of the program; or
-// anything else.
+// The overlap of an assignment's memory with a program's: none; only the same elements at the same places; or any other.
 enum class Relation : unsigned char { none, same_elements, other };
 
-// Whether each view of an assignment has its elements behind each other, or one for all.
+// Whether each view of an assignment is contiguous, or has one element for all.
 bool is_flat(const TensorView& to, std::span<const TensorView* const> reads) {
   return to.contiguous() && std::ranges::all_of(reads, [&](const TensorView* read) { return NamedTensors::is_flat(*read, to.elements()); });
 }
@@ -95,8 +94,8 @@ Relation relation_of(const ProgramBuilder& program, const TensorView& to, std::s
   return relation;
 }
 
-// The last program that an assignment has to do with, if that may take it in: those behind have nothing to do with it, and those before
-// come before that program then.
+// Returns the last program that overlaps an assignment, if it may take it: later programs are independent of it, and earlier ones run
+// before that program.
 ProgramBuilder* program_for(Collected& all, const TensorView& to, std::span<const TensorView* const> reads) {
   const bool flat = is_flat(to, reads);
   for (std::size_t at = all.programs.size(); at-- != 0;) {
@@ -107,7 +106,7 @@ ProgramBuilder* program_for(Collected& all, const TensorView& to, std::span<cons
   return nullptr;
 }
 
-// The tensors, a bit each, that a program writes and nobody else reads.
+// Returns the tensors, a bit each, that a program writes and nobody else reads.
 std::uint32_t unseen_by(Collected& all, const ProgramBuilder& program) {
   std::uint32_t unseen = 0;
   if (!all.is_needed) return unseen;
@@ -138,7 +137,7 @@ using tensor::Operation;
 
 Batch::Batch(Runtime& runtime) : state_(new Collected{&runtime, tensor::Operators(runtime), tensor::CompiledPrograms::of(runtime)}) {
   state_->operators.get(tensor::kElementwise);
-  state_->workers = runtime.info().workers;  // which an image has, and the first operator makes the first image
+  state_->workers = runtime.info().workers;  // set once there is an image, which the first operator makes
 }
 Batch::~Batch() = default;
 Batch::Batch(Batch&&) noexcept = default;
@@ -155,7 +154,7 @@ void Batch::assign_for(std::string_view call, const TensorView& to, const Expres
   tensor::require_convertible(call, node.type, to.type());
   if (to.elements() == 0) return;
   if (!tensor::is_computable(to.type())) return copy(to, node.view);
-  const Expression result = from.as(to.type());  // a program stores numbers of the type
+  const Expression result = from.as(to.type());  // a program stores numbers of this type
   write_apart(to, tensor::reads_replaced(to, *result.state_), [&](const TensorView& apart) { add(apart, result); });
 }
 
@@ -184,7 +183,7 @@ Expression Batch::expressed(TensorOp op, std::span<const Operand> operands) {
   }
 }
 
-// What most operations of programs are: their operands have one type, and need no conversion. False, and nothing is done, for others.
+// The fast path of most operations: operands of one type, without conversions. Returns false, and does nothing, for others.
 bool Batch::apply_directly(TensorOp op, const TensorView& to, std::span<const Operand> operands) {
   if (std::cmp_not_equal(operands.size(), tensor::operands_of(op))) return false;
   tensor::CommonType common;
@@ -192,7 +191,7 @@ bool Batch::apply_directly(TensorOp op, const TensorView& to, std::span<const Op
   std::array<const TensorView*, 3> reads{};
   std::size_t tensors = 0;
   bool any_tensor = false;
-  bool floats = !tensor::is_bitwise(op);  // and then no type has to be looked for
+  bool floats = !tensor::is_bitwise(op);  // then no type must be determined
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const Operand& operand = operands[i];
     given[i] = operand;
@@ -203,7 +202,7 @@ bool Batch::apply_directly(TensorOp op, const TensorView& to, std::span<const Op
       continue;
     }
     const TensorView& view = *operand.tensor();
-    if (&view != &to) reads[tensors++] = &view;  // what is compared with others is compared once
+    if (&view != &to) reads[tensors++] = &view;  // avoids a second comparison with the others
     any_tensor = true;
     floats = floats && view.type() == ElementType::f32;
     if (!tensor::is_computable(view.type()) || (is_condition && view.type() != ElementType::boolean)) return false;
@@ -241,7 +240,7 @@ void Batch::apply(Formula formula, ElementType computed, const TensorView& to, s
   assign_for("apply", to, tensor::Formulas::of(formula, computed, operands));
 }
 
-// As the other: False, and nothing is done, for what is not remembered.
+// As the other. Returns false, and does nothing, for a formula that is not cached.
 bool Batch::apply_directly(Formula formula, ElementType computed, const TensorView& to, std::span<const Operand> operands) {
   InplaceVector<const TensorView*, tensor::FormulaCode::kMostOperands> reads;
   for (const Operand& operand : operands) {
@@ -254,7 +253,7 @@ bool Batch::apply_directly(Formula formula, ElementType computed, const TensorVi
   if (to.elements() == 0 || !tensor::is_computable(to.type())) return false;
   const tensor::FormulaCode* const code = state_->formulas.find(formula, computed, to.type(), operands);
   if (code == nullptr) return false;
-  // A number that a tensor of integers is filled with, and a program of floats does not have.
+  // A number that fills a tensor of integers, but is not exact in a program of floats.
   const auto is_large = [](const Operand& operand) {
     return operand.tensor() == nullptr && !tensor::is_exact_float(operand.number().integer());
   };
@@ -305,7 +304,7 @@ tensor::ProgramBuilder& Batch::begin_program(const Dims& shape) {
 
 // ---- Submission --------------------------------------------------------------------------------------------------------------------
 
-// It takes no assignments any more. `counts`: among those that are compiled when they run often.
+// Submits the oldest program, which takes no more assignments. `counts`: counts for its compilation.
 void Batch::submit_first_program(bool counts) {
   Collected& all = *state_;
   const struct Dropped {
@@ -330,7 +329,7 @@ void Batch::submit_first_program(bool counts) {
   };
   ++all.stats.programs;
   const bool is_long = program.instructions() >= tensor::kLongProgram;
-  // A node runs what it was captured with for ever, which may be often.
+  // A captured node always runs the operator of its capture, possibly often.
   const bool at_once = is_long && all.runtime->captures();
   if (const Operator<>* const compiled =
           at_once ? all.compiled->get(*all.runtime, all.words) : all.compiled->find(*all.runtime, all.words, counts)) {
@@ -363,7 +362,7 @@ void Batch::add(const Operation& operation) {
   submit_next(*operation.op, operation.words, flags, operation.groups);
 }
 
-// Submits the operation with the last number, behind those in `before`.
+// Submits the operation with the last number, after those in `before`.
 void Batch::submit_next(const Operator<>& op, std::span<const std::uint32_t> words, std::uint32_t flags, std::uint32_t groups) {
   Collected& all = *state_;
   std::ranges::sort(all.before);
@@ -389,7 +388,7 @@ Ticket Batch::submit_task(const Operator<>& op, std::span<const std::uint32_t> w
   return state_->runtime->submit_packed(op, detail::task_of(words.data(), static_cast<std::uint32_t>(words.size()), flags, groups, &waits));
 }
 
-// Together as few tasks as name all of them: one, when there are 16 at most.
+// Joins the tickets by as few tasks as possible: one for at most 16.
 void Batch::join(std::vector<Ticket>& tickets, std::size_t most) {
   constexpr std::array<std::uint32_t, 2> kNothing = {device::ProgramWords::head(false, 1, 0, 0, 0), 0};
   while (tickets.size() > most) {
@@ -409,7 +408,7 @@ void Batch::store_only(std::function<bool(const TensorView::Extent&)> needed) { 
 Ticket Batch::flush() {
   Collected& all = *state_;
   submit_programs();
-  all.awaited.clear();  // those that no other follows
+  all.awaited.clear();  // operations without a successor
   for (std::size_t i = 0; i < all.followed.size(); ++i)
     if (!all.followed[i]) all.awaited.push_back(all.tickets[all.flushed - all.first + i]);
   join(all.awaited, 1);
@@ -435,7 +434,7 @@ void Batch::forget() {
 
 void Batch::submit_programs(bool counts) {
   Collected& all = *state_;
-  // Those before the last one have come to their end.
+  // All but the last program are complete, and count.
   while (!all.programs.empty()) submit_first_program(counts || all.programs.size() > 1);
   if (!all.copies.empty() && !all.tickets.empty() && all.tickets.back().captured())
     throw Error(errc::unsupported,

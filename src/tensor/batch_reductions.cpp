@@ -23,7 +23,7 @@ namespace {
 
 using Axes = std::array<bool, Dims::kMost>;
 
-// A result seen with the shape of what it is computed from: repeated along the axes. It may have those with size 1, or not.
+// Returns a view of a result with the input's shape, repeated along the axes. The result has these with size 1, or lacks them.
 TensorView repeated(const TensorView& to, const TensorView& x, const Dims& axes, std::string_view what) {
   const Dims kept = reduced_shape(x.shape(), axes, true);
   const bool keeps = to.shape() == kept;
@@ -54,7 +54,7 @@ Dims one_axis(const TensorView& x, std::int64_t axis) {
   return {axis};
 }
 
-// The dimensions that a normalisation runs along, whose sizes are `shape`.
+// Returns the last dimensions, whose sizes are `shape`, for a normalisation.
 Dims last_dims(std::string_view what, const TensorView& x, const Dims& shape, const std::optional<TensorView>& weight,
                const std::optional<TensorView>& bias) {
   bool fits = shape.size() > 0 && shape.size() <= x.dims();
@@ -112,7 +112,7 @@ void Batch::reduce(Reduction reduction, const TensorView& to, const TensorView* 
   tensor::check_result(to);
   if (values != nullptr) tensor::check_result(*values);
   tensor::RowsPlan plan = tensor::plan_of(reduction, x.type(), to.type(), parameter);
-  // Squares of the largest floats are not too large for 64 bits, which cost a CPU little. PyTorch's variances there have them too.
+  // In 64 bits squares of the largest floats do not overflow, at little cost on a CPU. PyTorch's CPU variances use them too.
   if (plan.statistic == device::RowStatistic::moments && !state_->operators.on_cuda()) plan.number = device::NumberClass::f64;
   if (values != nullptr) static_cast<void>(tensor::computed_in(what, x.type(), values->type(), false));
   static_cast<void>(repeated(to, x, axes, what));

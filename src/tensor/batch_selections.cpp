@@ -1,4 +1,4 @@
-// Elements that an index chooses, triangles of matrices, tensors put together: the members of Batch.
+// Members of Batch: selections by an index, triangles of matrices, concatenation.
 #include <algorithm>
 #include <string>
 
@@ -31,7 +31,7 @@ void check_dim(const char* function, const TensorView& view, std::size_t dim) {
   if (dim >= view.dims()) refuse(function, "dim", view, "has no dimension " + std::to_string(dim));
 }
 
-// The view in another shape, with a stride of 0 along `dim`, of which it has the address.
+// Returns the view in another shape, with a stride of 0 along `dim`.
 TensorView shaped(const TensorView& view, const Dims& shape, std::size_t dim) {
   Dims strides = view.strides();
   strides[dim] = 0;

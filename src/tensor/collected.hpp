@@ -1,4 +1,4 @@
-// What a batch holds.
+// The state of a batch.
 #pragma once
 
 #include <cstddef>
@@ -29,22 +29,22 @@ struct Collected {
   std::uint32_t workers = 1;
   Programs programs = {};
   Formulas formulas = {};
-  std::function<bool(const TensorView::Extent&)> is_needed = {};  // whether somebody reads what a program writes there; empty: always
-  std::vector<Buffer<std::byte>> copies = {};                     // memory that they name
-  // Operations are numbered as they are submitted. Those that may still run, from number `first` on; what others did is of no interest.
+  std::function<bool(const TensorView::Extent&)> is_needed = {};  // whether memory written by a program is read later; empty: always
+  std::vector<Buffer<std::byte>> copies = {};                     // memory of the copies
+  // Operations are numbered in the order of submission. Tracks those from number `first` on, which may still run.
   Accesses accesses = {};
   std::deque<Ticket> tickets = {};
   Accesses::Node first = 0;
-  Accesses::Node flushed = 0;             // those before are in a flush already
-  std::vector<bool> followed = {};        // by another, each from `flushed` on
-  std::vector<std::uint32_t> words = {};  // of the one that is being submitted
+  Accesses::Node flushed = 0;             // earlier operations are part of a flush already
+  std::vector<bool> followed = {};        // by another operation; from `flushed` on
+  std::vector<std::uint32_t> words = {};  // of the operation being submitted
   std::vector<Accesses::Node> before = {};
-  std::vector<Ticket> awaited = {};  // by it, or by a flush
+  std::vector<Ticket> awaited = {};  // by that operation, or by a flush
   BatchStats stats = {};
-  BatchStats counted = {};  // of these, what the runtime has been told
+  BatchStats counted = {};  // of these, already reported to the runtime
 
-  // The number of an operation that is to be submitted. It has its place from then on, so that nothing fails behind its submission; when it
-  // is not submitted, that keeps a ticket of no task, which is done.
+  // Returns the number of the next operation to submit, and reserves its place, so that nothing fails after its submission. If it is not
+  // submitted, its place keeps an empty ticket, which is done.
   Accesses::Node number_next() {
     followed.push_back(false);
     try {

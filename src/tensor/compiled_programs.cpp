@@ -18,7 +18,7 @@ std::shared_ptr<CompiledPrograms> CompiledPrograms::of(Runtime& runtime) {
     Mutex mutex;
     std::map<std::pair<std::uint64_t, std::uint32_t>, std::weak_ptr<CompiledPrograms>> of DWELL_GUARDED_BY(mutex);
   };
-  static auto* const all = new All;  // batches may go when the process ends
+  static auto* const all = new All;  // leaked: batches may be destroyed at the end of the process
   const RuntimeInfo info = runtime.info();
   const Lock lock(all->mutex);
   std::erase_if(all->of, [](const auto& known) { return known.second.expired(); });
@@ -34,8 +34,8 @@ namespace {
 
 bool is_for_good(const Error& error) { return error.kind() != errc::out_of_memory; }
 
-// Calls `found`, which looks for an operator. Null when that fails: for good, which Options::warn hears of, or for want of memory, and then
-// the next call tries again.
+// Calls `found`, which gets an operator. Null if that fails: permanently, which Options::warn reports, or for lack of memory; then the next
+// call tries again.
 template <class Found>
 const Operator<>* or_interpreted(const Runtime& runtime, const Found& found) {
   std::optional<Error> failure;
@@ -83,7 +83,7 @@ const Operator<>* CompiledPrograms::get(Runtime& runtime, std::span<const std::u
     if (!defined.valid()) return nullptr;
     defined.wait();
     const Lock lock(mutex_);
-    Entry& entry = entry_of(words);  // another thread may have found that there was no memory for it
+    Entry& entry = entry_of(words);  // another thread may have failed for lack of memory
     return entry.op || entry.defined.valid() ? take(entry) : nullptr;
   });
 }

@@ -1,4 +1,4 @@
-// Operators that are compiled for programs which run often.
+// Operators compiled for frequent programs.
 #pragma once
 
 #include <cstddef>
@@ -16,51 +16,51 @@
 
 namespace dwell::tensor {
 
-// Those of a runtime, which all its batches share.
+// The compiled programs of a runtime, shared by its batches.
 class CompiledPrograms {
  public:
-  // Of the runtime's generation; there as long as a batch holds it.
+  // Returns those of the runtime's generation; they live as long as a batch holds them.
   static std::shared_ptr<CompiledPrograms> of(Runtime& runtime);
 
   explicit CompiledPrograms(Runtime& runtime);
 
-  // The operator that is compiled for the program with these words; null, while there is none. `counts`: with the
-  // Options::compile_programs_after-th such call the operator is defined in the background; Options::warn hears when that fails. Any
-  // thread.
+  // Returns the operator compiled for the program with these words; null while there is none. `counts`: the
+  // Options::compile_programs_after-th such call defines the operator in the background; Options::warn reports a failure. May be called
+  // from any thread.
   const Operator<>* find(Runtime& runtime, std::span<const std::uint32_t> words, bool counts = true);
-  // The same, but the operator is defined with this call, which waits for it. Null when it cannot be.
+  // As find, but defines the operator and waits for it. Null if it cannot be defined.
   const Operator<>* get(Runtime& runtime, std::span<const std::uint32_t> words);
 
  private:
   struct Entry {
     std::uint32_t calls = 0;
-    bool failed = false;                          // its compilation, with memory: it is interpreted for ever
-    std::shared_future<Operator<>> defined = {};  // valid from when it is asked for
+    bool failed = false;                          // its compilation failed, not for lack of memory: always interpreted
+    std::shared_future<Operator<>> defined = {};  // valid once requested
     Operator<> op = {};
   };
   struct Hash {
     std::size_t operator()(const ProgramForm& form) const { return hash_of(form); }
   };
 
-  // Each makes the image larger, which every hand-over loads.
+  // Each enlarges the image, which every hand-over loads.
   static constexpr std::size_t kMostCompiled = 64;
-  // Above these, what has been counted is forgotten.
+  // Beyond these the counts are cleared.
   static constexpr std::size_t kMostCounted = 4096;
 
-  // Of an entry whose operator is defined.
+  // Returns the operator of an entry whose definition is complete.
   const Operator<>* take(Entry& entry) DWELL_REQUIRES(mutex_);
-  // Its definition has found no memory, and may be asked for again.
+  // Resets an entry whose definition has failed for lack of memory.
   void forget(Entry& entry) DWELL_REQUIRES(mutex_);
   // Leaves the form in `form_`.
   Entry& entry_of(std::span<const std::uint32_t> words) DWELL_REQUIRES(mutex_);
-  // Asks for its operator, unless there are too many.
+  // Requests its operator, unless there are too many.
   void define(Runtime& runtime, Entry& entry) DWELL_REQUIRES(mutex_);
 
   const std::uint32_t after_;
   Mutex mutex_;
   std::unordered_map<ProgramForm, Entry, Hash> entries_ DWELL_GUARDED_BY(mutex_);
   std::size_t compiled_ DWELL_GUARDED_BY(mutex_) = 0;
-  ProgramForm form_ DWELL_GUARDED_BY(mutex_);  // of the call under way
+  ProgramForm form_ DWELL_GUARDED_BY(mutex_);  // of the current call
 };
 
 }  // namespace dwell::tensor

@@ -90,8 +90,7 @@ std::string text_of(const dlpack::DataType& type) {
          std::to_string(type.bits) + " bits in " + std::to_string(type.lanes) + (type.lanes == 1 ? " lane" : " lanes");
 }
 
-// Of memory that is host memory to its producer, Runtime::wrap finds out whether a GPU reaches it: some producers do not say that it is
-// pinned.
+// Runtime::wrap checks whether a GPU can access the producer's host memory: some producers do not declare pinned memory.
 void check_device(const dlpack::Device& device, const std::string& runtimes) {
   const bool host = device.type == dlpack::kCpu || device.type == dlpack::kCudaHost || device.type == dlpack::kCudaManaged;
   if (host || (device.type == dlpack::kCuda && cuda_number(runtimes) == device.id)) return;
@@ -117,7 +116,7 @@ Dims checked_shape(const dlpack::Tensor& tensor) {
   return Dims(numbers(tensor.shape, tensor.dimensions));
 }
 
-// Calls the deleter as the last one of its owners goes.
+// Calls the deleter with its last owner.
 template <class Any>
 std::shared_ptr<void> owner_of(Any* managed) {
   return std::shared_ptr<void>(managed, [](void* dropped) { dlpack::call_deleter(static_cast<Any*>(dropped)); });

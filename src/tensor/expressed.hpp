@@ -1,4 +1,4 @@
-// What an Expression refers to.
+// The state behind an Expression.
 #pragma once
 
 #include <array>
@@ -19,20 +19,20 @@ struct Expressed {
   Kind kind = Kind::number;
   ElementType type = ElementType::f32;  // of the result
   Weight weight = Weight::scalar;
-  unsigned depth = 1;  // nodes on the longest way to a leaf
+  unsigned depth = 1;  // nodes on the longest path to a leaf
   Dims shape;
   TensorView view;  // of a tensor
   Number number;    // of a number
   TensorOp op = TensorOp::add;
-  ElementType computed = ElementType::f32;                  // what an operation computes in: its operands are of that type, but for numbers
-  std::array<std::shared_ptr<const Expressed>, 3> operand;  // of a cast the first
+  ElementType computed = ElementType::f32;                  // the type of an operation's computation and of its operands, except numbers
+  std::array<std::shared_ptr<const Expressed>, 3> operand;  // a cast has only the first
 
   bool is_leaf() const { return kind == Kind::tensor || kind == Kind::number || kind == Kind::index; }
 };
 
 using Pointer = std::shared_ptr<const Expressed>;
 
-// The same elements as another type: the node itself where that is its type.
+// Converts the elements to another type; returns the node itself if it has that type.
 Pointer cast(const Pointer& from, ElementType type);
 
 }  // namespace dwell::tensor

@@ -24,8 +24,8 @@ Pointer cast(const Pointer& from, ElementType type) {
   if (from->type == type) return from;
   require_convertible("a conversion of " + std::string(dwell::name_of(from->type)) + " to " + std::string(dwell::name_of(type)), from->type,
                       type);
-  // A program of wide numbers reads truths as integers, to which a fraction is 0; one of narrow numbers has none for the least of f64,
-  // which are true.
+  // A program of wide numbers reads bool as integers, where a fraction becomes 0. One of narrow numbers rounds the smallest f64 to 0,
+  // although they are true.
   if (type == ElementType::boolean && is_floating(from->type)) {
     const Pointer operands[] = {from, number(0.0)};
     return operation(TensorOp::ne, operands);

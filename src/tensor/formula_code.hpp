@@ -1,4 +1,4 @@
-// What a formula becomes in a program.
+// The code of a formula in a program.
 #pragma once
 
 #include <cstddef>
@@ -15,15 +15,15 @@ struct FormulaCode {
   static constexpr std::size_t kMostOperands = 5;
 
   struct Constant {
-    std::optional<std::size_t> operand;  // that gives it
-    device::NumberClass number;          // as which the operand is read
+    std::optional<std::size_t> operand;  // the operand that supplies it
+    device::NumberClass number;          // class in which the operand is read
     std::uint64_t bits = 0;              // else
   };
 
   bool wide = false;
-  // A program has it at hand when what it was assigned before is what the first instruction loads.
+  // The first instruction loads a tensor: a program that has just assigned that tensor skips it.
   bool begins_with_elements = false;
-  // Tensors are numbered as the operands are, and the result is behind them.
+  // Tensors are numbered as the operands, the result follows them.
   std::vector<std::uint32_t> code;
   std::vector<Constant> constants;
 };

@@ -33,8 +33,8 @@ Expression Formulas::of(Formula formula, ElementType computed, std::span<const O
   return formula(expressions);
 }
 
-// Makes a program of the formula alone. Tensors of its own stand for tensors, and numbers from `first_number` on for numbers, which it puts
-// into `numbers`.
+// Builds a program of the formula alone, with placeholders: own tensors for tensors, and numbers from `first_number` on for numbers, stored
+// in `numbers`.
 ProgramBuilder Formulas::built(Formula formula, ElementType computed, ElementType result, std::span<const Operand> operands,
                                std::span<Number> numbers, std::int64_t first_number) {
   const Dims several{2};
@@ -58,7 +58,7 @@ ProgramBuilder Formulas::built(Formula formula, ElementType computed, ElementTyp
 
 std::optional<FormulaCode> Formulas::translated(Formula formula, ElementType computed, ElementType result,
                                                 std::span<const Operand> operands) {
-  // What follows from a number that is given is told from numbers of the formula's own by giving others: these must be exact in all
+  // Distinguishes numbers derived from operands from the formula's own by building it with other operands. These must be exact in all
   // classes.
   constexpr std::int64_t kFirst = 1'000'003;
   constexpr std::int64_t kOther = 2'000'003;
@@ -108,7 +108,7 @@ const FormulaCode* Formulas::find(Formula formula, ElementType computed, Element
   std::uint64_t types = static_cast<std::uint64_t>(computed) << 8U | static_cast<std::uint64_t>(result);
   for (const Operand& operand : operands) {
     const TensorView* const view = operand.tensor();
-    // Two truths are too few to be told from numbers of the formula's own.
+    // A bool has too few values to be distinguished from the formula's own numbers.
     if (view == nullptr && operand.number().type() == ElementType::boolean) return nullptr;
     const std::uint64_t kind = view == nullptr ? 1 : view->dims() == 0 ? 2 : 3;
     types = types << 8U | kind << 6U | static_cast<std::uint64_t>(view != nullptr ? view->type() : operand.number().type());
@@ -117,7 +117,7 @@ const FormulaCode* Formulas::find(Formula formula, ElementType computed, Element
   if (is_new) {
     try {
       at->second = translated(formula, computed, result, operands);
-    } catch (const Error&) {  // the assignment says the same, of its own tensors
+    } catch (const Error&) {  // the assignment throws the same for its own tensors
     }
   }
   return at->second ? &*at->second : nullptr;

@@ -1,4 +1,4 @@
-// Formulas that a batch has met.
+// A cache of a batch's formulas.
 #pragma once
 
 #include <cstddef>
@@ -15,16 +15,16 @@
 
 namespace dwell::tensor {
 
-// What each of them becomes, for operands of certain types. An expression takes the host a microsecond to make and to translate, and
-// programs use the same few formulas again and again.
+// Caches the code of each formula, by types of operands. Building and translating an expression takes the host a microsecond, and programs
+// reuse the same few formulas.
 class Formulas {
  public:
   using Formula = Expression (*)(std::span<const Expression> operands);
 
-  // The expression, with tensors as numbers of that type.
+  // Returns the expression, with tensors converted to `computed`.
   static Expression of(Formula formula, ElementType computed, std::span<const Operand> operands);
-  // What becomes of it when it is assigned to a tensor of type `result`; null where an expression is to be made each time. There are
-  // kMostOperands at most, of types that tensors have. Stays where it is.
+  // Returns its code for an assignment to a tensor of type `result`; null if an expression must be built each time. Takes at most
+  // kMostOperands operands, of types that tensors have. The pointer stays valid.
   const FormulaCode* find(Formula formula, ElementType computed, ElementType result, std::span<const Operand> operands);
 
  private:

@@ -1,4 +1,4 @@
-// The dimensions that an operator runs over.
+// Simplifies the dimensions that an operator runs over.
 #pragma once
 
 #include <span>
@@ -7,17 +7,17 @@
 
 namespace dwell::tensor {
 
-// Makes the dimensions of tensors that are all of one shape, given the strides of each, as few as say the same: those of one element go,
-// neighbours that each tensor steps through as through one are joined. With `any_order` also in the order in which the first tensor lies in
-// memory, which says the same when nobody asks which element is which. One dimension at least.
+// Reduces the dimensions of tensors of one shape, given the strides of each: drops those of size 1, and joins adjacent ones that each
+// tensor traverses as one. With `any_order`, also reorders them to the memory order of the first tensor, for programs that do not depend on
+// the index. Leaves at least one dimension.
 void join_dims(Dims& sizes, std::span<Dims> strides, bool any_order);
 
 // Whether two views have the same elements at the same places.
 bool are_same(const TensorView& a, const TensorView& b);
 
-// Throws errc::invalid_argument when two elements of a tensor that is to be written might share memory, and so be written by two threads.
+// Throws errc::invalid_argument if two elements of a result may share memory, and so be written by two threads.
 void check_result(const TensorView& to);
-// Throws errc::unsupported when its elements lie too far apart for offsets of 32 bits, or there are too many to be counted by them.
+// Throws errc::unsupported when offsets or the number of its elements exceed 32 bits.
 void check_reach(const TensorView& tensor);
 
 }  // namespace dwell::tensor

@@ -12,13 +12,13 @@ using device::Step;
 
 namespace {
 
-// From the last instruction to the first: what those behind need.
+// The needs of later instructions, computed from the last instruction to the first.
 struct Needs {
   std::uint32_t overwritten;      // tensors: what is stored there is not read
   bool accumulator = false;       //
   std::uint32_t temporaries = 0;  // a bit each
 
-  // Whether the instruction is of use; then what it needs itself is noted.
+  // Whether the instruction is live; then adds its own needs.
   bool take(Instruction in) {
     const auto code = in.code();
     if (code == static_cast<std::uint32_t>(Step::store)) {

@@ -1,4 +1,4 @@
-// What of a program's code has an effect that somebody sees.
+// Dead code elimination in programs.
 #pragma once
 
 #include <cstdint>
@@ -6,9 +6,9 @@
 
 namespace dwell::tensor {
 
-// Moves the instructions (tensor/device/program.hpp) that are of use to the front, in their order, and returns how many these are:
-// the stores of elements that are not stored anew before they are read, and whatever computes what these store. `unseen` has a bit for each
-// tensor whose elements nobody reads when the program has ended.
+// Moves the live instructions (tensor/device/program.hpp) to the front, in order, and returns their number. Live are stores that are not
+// overwritten before a read, and the instructions that compute the stored values. `unseen` has a bit for each tensor that nobody reads
+// after the program.
 std::uint32_t keep_live_code(std::span<std::uint32_t> code, std::uint32_t unseen);
 
 }  // namespace dwell::tensor

@@ -15,9 +15,9 @@
 
 namespace dwell::tensor {
 
-// What the submission of a task needs to know of a view's memory, and other elements in it.
+// Access to a view's memory for submissions, and other views of it.
 struct ViewMemory {
-  // The flags of a task that names it (dwell/detail/task.hpp).
+  // Returns the flags of a task that uses it (dwell/detail/task.hpp).
   static std::uint32_t flags(const TensorView& view);
   // The runtime of its buffer; null for memory in no buffer.
   static const detail::Shell* shell(const TensorView& view) { return view.use_ != nullptr ? view.use_->shell : nullptr; }
@@ -28,14 +28,15 @@ struct ViewMemory {
 
 // The bits of a view's elements as one or two views of a type that has operations.
 using Bits = InplaceVector<TensorView, 2>;
-// Of a view of a type that has none. Of another one of the same shape and type, when that is `beside`, the views have the same shapes.
+// Returns them for a view of a type without operations. They have the same shapes as those of `beside`, another view of the same shape and
+// type.
 Bits bits_of(const TensorView& view, const TensorView& beside);
 
-// Tensors that are all broadcast to one shape, up to 16. As long as each of them has all its elements behind each other, or a single one,
-// a few words for each say it all: that is what small operations mostly are, and their price is the host's time.
+// Tensors that are all broadcast to one shape, up to 16. While each is contiguous or has a single element, a few words describe each: this
+// is the common case of small operations, whose cost is the host's time.
 class NamedTensors {
  public:
-  // Of no tensor: overlaps none, and can be widened.
+  // The empty span: overlaps none, and can be widened.
   static constexpr TensorView::Extent kNoSpan{~std::uint64_t{0}, 0};
   static void widen(TensorView::Extent& span, const TensorView::Extent& by) {
     span = {std::min(span.first, by.first), std::max(span.end, by.end)};
@@ -43,21 +44,21 @@ class NamedTensors {
 
   explicit NamedTensors(const Dims& shape);
 
-  // Whether the elements of a tensor of shape `other` may be seen as those of this shape, the first as the first and so on. `flat`: each
-  // view of theirs has them behind each other, or has one for all.
+  // Whether elements of shape `other` can be treated as elements of this shape, in the same order. `flat`: their views are contiguous, or
+  // have one element for all.
   bool takes(const Dims& other, std::int64_t elements, bool flat) const {
     return elements == elements_ && (flat || flat_ || shape_ == other);
   }
-  // Goes on with that shape, where all tensors allow it.
+  // Adopts that shape, if all tensors allow it.
   void take_shape(const Dims& other) {
     if (flat_ && !(shape_ == other)) shape_ = other;
   }
-  // Whether the view has its elements behind each other, `elements` of them, or one for all.
+  // Whether the view is contiguous with `elements` elements, or has one for all.
   static bool is_flat(const TensorView& view, std::int64_t elements) {
     return view.elements() == 1 || (view.elements() == elements && view.contiguous());
   }
 
-  // The place of a view, which may be a new one; nothing when all places are taken.
+  // Returns the place of a view, adding it if needed; nothing if all places are used.
   std::optional<unsigned> place(const TensorView& view);
   // Forgets all places from `count` on.
   void shrink(std::size_t count);
@@ -77,15 +78,15 @@ class NamedTensors {
   // Whether the view, when broadcast to the shape, is the tensor at this place.
   bool is_at(std::size_t place, const TensorView& view) const;
 
-  // Whether all are f32, and each has its elements behind each other or a single one; and whether the former are aligned to 16 bytes.
+  // Whether all are f32, and each is contiguous or has a single element; and whether the contiguous ones are aligned to 16 bytes.
   bool are_plain() const { return flat_ && are_f32_; }
   bool are_packed() const { return misaligned_ == 0; }
 
-  // Drops those without a bit in `used`; the others move to the front, in their order.
+  // Drops tensors without a bit in `used`; moves the others to the front, in order.
   void keep_only(std::uint32_t used);
 
-  // Dimensions, sizes of them where there are several, and tensors, as a program has them. With `any_order`, nobody asks which element is
-  // which. Throws errc::unsupported for tensors that are too large.
+  // Appends the dimensions, their sizes if there are several, and the tensors in a program's encoding. With `any_order`, the program does
+  // not depend on the index. Throws errc::unsupported for tensors that are too large.
   std::uint32_t append_to(std::vector<std::uint32_t>& words, bool any_order) const;
 
  private:
@@ -93,7 +94,7 @@ class NamedTensors {
 
   Step step_of(const TensorView& view) const;
   TensorView view_at(std::size_t place) const;
-  // What follows from all of them.
+  // Updates what is derived from all tensors.
   void note(std::size_t place);
 
   Dims shape_;

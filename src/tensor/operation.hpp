@@ -11,26 +11,26 @@
 
 namespace dwell::tensor {
 
-// A group of threads does not gain from fewer elements than these, nor an operation that moves them from more groups.
+// The fewest elements that make another group worthwhile, for operations that move elements.
 inline constexpr std::int64_t kElementsOfGroup = 4096;
 inline constexpr std::int64_t kMostGroups = 64;
-// A program of so many instructions takes so long for an element that it pays to share what one group would do among several: down to the
-// elements that its machine works on at once, or on CUDA, where it is plain and interpreted, to one for each thread.
+// From this many instructions on an element takes so long that smaller shares per group pay: down to the elements that the machine computes
+// at once, or on CUDA, for a plain interpreted program, to one per thread.
 inline constexpr std::uint32_t kLongProgram = 16;
 inline constexpr std::int64_t kLeastElementsOfGroup = 1024;
 inline constexpr std::int64_t kLeastElementsOfPlainGroup = 128;
 
-// The most words that an operator of dwell's own takes, but for programs, and the most tensors.
+// The most words and tensors of dwell's own operators, except programs.
 inline constexpr std::size_t kMostOwnWords = 64;
 inline constexpr std::size_t kMostOwnTensors = 5;
 
 struct Operation {
   const Operator<>* op = nullptr;
   InplaceVector<std::uint32_t, kMostOwnWords> words;  // of arguments
-  // That they name, the caller's; the first `written` of them are written, the others read.
+  // The caller's tensors that they use; the first `written` are written, the others read.
   InplaceVector<const TensorView*, kMostOwnTensors> tensors;
   std::size_t written = 1;
-  std::uint32_t groups = 1;  // that share the task
+  std::uint32_t groups = 1;  // groups of the task
 };
 
 }  // namespace dwell::tensor

@@ -1,4 +1,4 @@
-// dwell's own operators, which run what a batch collects.
+// dwell's own operators, which run a batch's operations.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@
 
 namespace dwell::tensor {
 
-// The source of an operator, or of instances of one. There is one object of each, whose address stands for it.
+// The source of an operator, or of instances of one. Identified by the object's address.
 struct OwnSource {
   const char* name;
   const char* text;
   std::vector<std::string> instances = {};  // none: it is no template
 };
 
-// Registers a thread that one of them takes on CUDA, at most: as many as leave room for six workers a multiprocessor, as the loop does.
+// Register limit per thread on CUDA: leaves room for six workers a multiprocessor, as does the loop.
 inline constexpr unsigned kRegisters = 64;
 
 extern const OwnSource kElementwise;
@@ -26,15 +26,15 @@ extern const OwnSource kElementwise;
 inline constexpr std::size_t kInRing = 0;
 inline constexpr std::size_t kBesideRing = 1;
 
-// How operators are compiled that run programs: without contraction, so that interpreted and compiled ones give the same bits.
+// Options for operators that run programs: without contraction, so that interpreted and compiled ones give the same bits.
 CompileOptions program_options(const Runtime& runtime);
 
-// Those of a runtime, as one batch knows them. An operator is compiled when some batch first asks for it.
+// A batch's handles of a runtime's operators. An operator is compiled when a batch first requests it.
 class Operators {
  public:
   explicit Operators(Runtime& runtime);
 
-  // Defines the source where no batch of the runtime has before, and waits until it can be used; stays where it is. Throws as
+  // Returns the operator; defines it unless a batch of the runtime has, and waits until it is ready. The reference stays valid. Throws as
   // Runtime::define.
   const Operator<>& get(const OwnSource& source, std::size_t instance = 0);
   // Whether a group has several threads.

@@ -19,16 +19,16 @@ namespace {
 
 static_assert(device::ProductWords::words(true, Dims::kMost - 2) <= 55 && 55 <= kMostOwnWords, "the operator below takes as many");
 
-// Multiplications of a group on a CPU, below which another one would not pay.
+// The fewest multiplications that make another group worthwhile on a CPU.
 constexpr std::int64_t kWorkOfGroup = std::int64_t{1} << 18U;
 constexpr std::int64_t kMostTileGroups = 256;
 
 using Tensors = InplaceVector<const TensorView*, 4>;
 
-// The dimensions ahead of the last two: none for a single matrix.
+// The dimensions before the last two: none for a single matrix.
 struct Front {
   Dims sizes;
-  InplaceVector<std::int64_t, 4 * Dims::kMost> strides;  // of one tensor behind those of another
+  InplaceVector<std::int64_t, 4 * Dims::kMost> strides;  // of one tensor after the other
 };
 Front front_of(const Tensors& tensors) {
   Front front;
@@ -145,7 +145,7 @@ Operation operation_of(const Product& product, bool on_cuda, std::uint32_t worke
   operation.groups = static_cast<std::uint32_t>(
       std::clamp<std::int64_t>(wanted, 1, std::min({tiles, kMostTileGroups, static_cast<std::int64_t>(workers)})));
   for (std::size_t i = 0; i < tensors.size(); ++i)
-    if (k != 0 || i == 0 || i == 3) operation.tensors.push_back(tensors[i]);  // without steps nothing is read of factors
+    if (k != 0 || i == 0 || i == 3) operation.tensors.push_back(tensors[i]);  // without steps factors are not read
   return operation;
 }
 

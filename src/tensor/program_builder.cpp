@@ -22,7 +22,7 @@ using device::OperandKind;
 using device::Step;
 using Kind = Expressed::Kind;
 
-// The type whose rounding does nothing to numbers of a class.
+// The type that does not round numbers of a class.
 ElementType widest(NumberClass number) {
   return number == NumberClass::f32 ? ElementType::f32 : number == NumberClass::f64 ? ElementType::f64 : ElementType::i64;
 }
@@ -57,7 +57,7 @@ device::Plain plain_of(std::span<const std::uint32_t> code) {
   return plain;
 }
 
-// Some of the things that a program names, which move together.
+// A subset of a program's tensors or numbers, renumbered.
 class Named {
  public:
   void add(std::uint32_t place) { bits_ |= 1U << place; }
@@ -71,7 +71,7 @@ class Named {
 };
 static_assert(device::kMaxTensors <= 32 && device::kMaxConstants <= 32, "a bit each");
 
-// Whether its elements are what a program reads, converted or not.
+// Whether the node is a tensor that a program reads, converted or not.
 bool reads_tensor(const Expressed& node) {
   return node.kind == Kind::tensor || (node.kind == Kind::cast && node.operand[0]->kind == Kind::tensor);
 }
@@ -132,7 +132,7 @@ bool ProgramBuilder::add(TensorOp op, ElementType computed, const TensorView& to
   };
   const bool swapped = operands.size() > 1 && is_accumulated(at[1]) && !is_accumulated(at[0]);
   if (swapped) std::swap(at[0], at[1]);
-  // What is changed in place again and again is stored once.
+  // Stores repeated in-place changes once.
   bool changes = false;
   if (!is_accumulated(at[0])) {
     emit(Instruction(Step::load, number, widest(number), at[0].kind, at[0].index));
@@ -197,7 +197,7 @@ bool ProgramBuilder::prune(std::uint32_t unseen) {
   instructions_ = left;
   if (left == 0 || code_[left - 1] != last) accumulated_.reset();
 
-  // What is left names some of the tensors and numbers, by new places.
+  // The remaining code uses a subset of the tensors and numbers, renumbered.
   Named tensors;
   Named numbers;
   for (const std::uint32_t word : std::span(code_).first(instructions_)) {
@@ -235,7 +235,7 @@ void ProgramBuilder::undo(const Mark& mark) {
   kept_ = 0;
 }
 
-// The type that a result is rounded to. 0 and 1, as which truths come out, need no rounding where they are of the same class.
+// The type to which a result is rounded. 0 and 1, the values of bool, need no rounding in the same class.
 ElementType ProgramBuilder::rounding_of(ElementType type, ElementType computed) const {
   const bool is_truth = type == ElementType::boolean && computed != ElementType::boolean;
   return is_truth && !wide_ ? ElementType::f32 : type;
@@ -299,12 +299,12 @@ void ProgramBuilder::used(const Expressed& node) {
   if (--at.uses == 0 && at.kept_in) drop(*at.kept_in);
 }
 
-// Whether the accumulator holds what the assignment before has stored, and this is that.
+// Whether the accumulator holds the value of the previous assignment, and the node is that value.
 bool ProgramBuilder::is_accumulated(const Expressed& node) {
   return node.kind == Kind::tensor && accumulated_ && tensor(node.view) == *accumulated_;
 }
 
-// The node as an operand of an instruction that computes with numbers of a class, when it need not be computed first.
+// Returns the node as an operand of an instruction of a class, if it need not be computed first.
 std::optional<ProgramBuilder::Location> ProgramBuilder::location_of(const Expressed& node, NumberClass number) {
   if (node.kind == Kind::number) return Location{OperandKind::constant, constant(node.number, number)};
   if (const auto& kept = nodes_.at(&node).kept_in) return Location{OperandKind::temporary, *kept};
@@ -313,7 +313,7 @@ std::optional<ProgramBuilder::Location> ProgramBuilder::location_of(const Expres
   return std::nullopt;
 }
 
-// The accumulator becomes the node's value. Counts as one use of it.
+// Computes the node's value in the accumulator. Counts as one use of it.
 void ProgramBuilder::compute(const Expressed& node) {
   const NumberClass number = number_of(node.type);
   Node& at = nodes_.at(&node);
@@ -341,7 +341,7 @@ void ProgramBuilder::compute_cast(const Expressed& node, NumberClass number) {
   const Expressed& from = *node.operand[0];
   const bool truncates = is_floating(from.type) && number == NumberClass::i64;
   switch (from.kind) {
-    // From floating point to integers the type says what becomes of numbers that it does not have.
+    // The target type defines the conversion of out-of-range floats to integers.
     case Kind::tensor:
       emit(Instruction(Step::load, truncates ? number_of(from.type) : number, node.type, OperandKind::tensor, tensor(from.view)));
       break;
@@ -360,7 +360,7 @@ void ProgramBuilder::compute_operation(const Expressed& node) {
   const ElementType result = rounding_of(node.type, node.computed);
   // The third is a temporary or a number.
   std::optional<Location> third;
-  bool third_is_own = false;  // in a temporary that nobody else uses
+  bool third_is_own = false;  // in a temporary without other uses
   if (const Expressed* const c = node.operand[2].get()) {
     third = location_of(*c, number);
     if (third && third->kind == OperandKind::tensor) third.reset();

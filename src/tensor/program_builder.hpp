@@ -1,4 +1,4 @@
-// From expressions to the program that computes them.
+// Translates expressions to programs.
 #pragma once
 
 #include <array>
@@ -19,33 +19,32 @@
 
 namespace dwell::tensor {
 
-// A program over tensors of one shape (tensor/device/program.hpp), to which assignments are added one by one. The machine that runs
-// it has one accumulator: an operation has at most one operand that is computed right before it, others are kept in temporaries. What an
-// assignment has stored is still in the accumulator for the next.
+// A program over tensors of one shape (tensor/device/program.hpp), built from assignments one by one. Its machine has one accumulator: an
+// operation has at most one operand computed right before it, others are kept in temporaries. The value of an assignment stays in the
+// accumulator for the next one.
 class ProgramBuilder {
  public:
   // For results of this shape.
   explicit ProgramBuilder(const Dims& shape) : tensors_(shape) {}
 
-  // Adds `to` = `from`, which broadcasts to the shape. Tensors that are written here or were before must not overlap others of the program,
-  // but by being the same. False, and nothing is changed, when the program has no room for more. Throws errc::resource_limit when it is
-  // empty and has not room enough.
+  // Adds `to` = `from`, which broadcasts to the shape. Tensors written here or before may overlap others of the program only if they are
+  // identical. Returns false, and changes nothing, when the program has no room. Throws errc::resource_limit when it is empty and still has
+  // no room.
   bool add(const TensorView& to, const Pointer& from);
 
-  // The same for one operation on tensors whose elements are of the type `computed`, and numbers, when that takes nothing but an
-  // instruction. False too when it takes more.
+  // Adds one operation on tensors of type `computed`, and numbers, if it is a single instruction. Also returns false if it is not.
   bool add(TensorOp op, ElementType computed, const TensorView& to, std::span<const Operand> operands);
 
-  // The same for what has become of a formula. A program whose numbers are as wide (`is_wide`), or an empty one.
+  // Adds the code of a formula. The program must be empty, or have numbers of the same width (`is_wide`).
   bool add(const FormulaCode& formula, const TensorView& to, std::span<const Operand> operands);
 
-  // The tensors that are named so far, and which of them are written.
+  // The tensors so far, and which of them are written.
   const NamedTensors& tensors() const { return tensors_; }
   bool writes(std::size_t tensor) const { return (written_ >> tensor & 1U) != 0; }
-  // As NamedTensors::span, of those.
+  // As NamedTensors::span, of the written tensors.
   TensorView::Extent span_of_writes() const { return span_of_writes_; }
 
-  // What it does for each element.
+  // The number of instructions for each element.
   std::uint32_t instructions() const { return instructions_; }
   std::span<const std::uint32_t> code() const { return std::span(code_).first(instructions_); }
   std::span<const std::uint64_t> constants() const { return std::span(constant_).first(constants_); }
@@ -54,12 +53,12 @@ class ProgramBuilder {
   // The bits of a constant of a class.
   static std::uint64_t bits_of(const Number& value, device::NumberClass number);
 
-  // Whether no instruction is left.
+  // Whether it has no instructions.
   bool empty() const { return instructions_ == 0; }
-  // Whether `prune` might find something without unseen tensors: one was stored to twice.
+  // Whether `prune` may remove code without unseen tensors: some tensor was stored twice.
   bool has_overwritten() const { return overwritten_; }
-  // Removes what nobody sees: stores of elements that are stored anew before they are read, or that are of tensors with a bit in `unseen`,
-  // what only these need, and tensors that are then named no more. Returns whether there was any.
+  // Removes dead code: stores that are overwritten before a read, stores to tensors with a bit in `unseen`, the instructions that only
+  // these need, and tensors without uses. Returns whether it removed any.
   bool prune(std::uint32_t unseen);
 
   // Puts the program into `words`. Throws errc::unsupported for tensors that are too large.
@@ -67,10 +66,10 @@ class ProgramBuilder {
 
  private:
   struct Node {
-    unsigned uses = 0;                // that are still to come
+    unsigned uses = 0;                // remaining uses
     std::optional<unsigned> kept_in;  // a temporary
   };
-  // Where an instruction finds an operand.
+  // The location of an operand.
   struct Location {
     device::OperandKind kind;
     unsigned index;
@@ -93,7 +92,7 @@ class ProgramBuilder {
   void compute_cast(const Expressed& node, device::NumberClass number);
   void compute_operation(const Expressed& node);
 
-  // What an attempt that fails is undone to.
+  // The state to which a failed attempt is rolled back.
   struct Mark {
     std::size_t tensors;
     std::uint32_t instructions;
@@ -103,7 +102,7 @@ class ProgramBuilder {
   };
   Mark mark() const { return {tensors_.size(), instructions_, constants_, accumulated_, uses_index_}; }
   void undo(const Mark& mark);
-  // `changes`: in place of the store before.
+  // `changes`: replaces the previous store.
   void store(unsigned target, device::NumberClass number, bool changes = false);
   void note_store(unsigned target, bool changes = false);
   ElementType rounding_of(ElementType type, ElementType computed) const;
@@ -111,16 +110,16 @@ class ProgramBuilder {
   NamedTensors tensors_;
   bool wide_ = false;
   bool uses_index_ = false;    // so the order of elements matters
-  bool overwritten_ = false;   // some tensor was stored to twice
+  bool overwritten_ = false;   // some tensor was stored twice
   std::uint32_t written_ = 0;  // a bit a tensor
   TensorView::Extent span_of_writes_ = NamedTensors::kNoSpan;
   std::uint32_t instructions_ = 0;
   std::uint32_t constants_ = 0;
   std::array<std::uint32_t, device::kMaxInstructions> code_;
   std::array<std::uint64_t, device::kMaxConstants> constant_;
-  std::optional<unsigned> accumulated_;  // the tensor whose elements, as numbers of its type, the accumulator has
+  std::optional<unsigned> accumulated_;  // the tensor whose elements, as numbers of its type, are in the accumulator
 
-  // Of the assignment under way.
+  // State of the current assignment.
   std::unordered_map<const Expressed*, Node> nodes_;
   bool needs_wide_ = false;
   std::uint32_t kept_ = 0;  // temporaries in use

@@ -44,7 +44,7 @@ std::string hexadecimal(std::uint64_t value, int digits) {
 
 void take_form(std::span<const std::uint32_t> words, ProgramForm& form) {
   const ProgramWords program(words.data());
-  form.assign(1, words[0] & ~(ProgramWords::kPlain | ProgramWords::kPacked | ProgramWords::kLight));  // what only the interpreter asks
+  form.assign(1, words[0] & ~(ProgramWords::kPlain | ProgramWords::kPacked | ProgramWords::kLight));  // flags for the interpreter only
   for (std::uint32_t i = 0; i < program.tensors(); ++i) {
     const std::uint32_t* const tensor = program.tensor(i);
     form.push_back(static_cast<std::uint32_t>(ProgramWords::type(tensor)) | static_cast<std::uint32_t>(lie_of(program, tensor))

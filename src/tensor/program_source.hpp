@@ -8,11 +8,11 @@
 
 namespace dwell::tensor {
 
-// What is compiled of a program: all but addresses, sizes, strides and numbers, so that tensors of other sizes run the same operator. The
-// head, a word for each tensor, the code.
+// The compiled part of a program: everything except addresses, sizes, strides and numbers, so that tensors of other sizes run the same
+// operator. The head, a word for each tensor, the code.
 using ProgramForm = std::vector<std::uint32_t>;
 
-// Of the words of a program (tensor/device/program.hpp), into `form`.
+// Extracts the form from a program's words (tensor/device/program.hpp) into `form`.
 void take_form(std::span<const std::uint32_t> words, ProgramForm& form);
 std::uint64_t hash_of(const ProgramForm& form);
 

@@ -11,7 +11,7 @@
 
 namespace dwell::tensor {
 
-// In the order in which they were begun, in places that are used again: a program is a kilobyte, and there is one for nearly every task.
+// A queue of programs in reused storage: a program is a kilobyte, and nearly every task has one.
 class Programs {
  public:
   // Each assignment is compared with all of them.
@@ -24,7 +24,7 @@ class Programs {
   ProgramBuilder& operator[](std::size_t index) { return *at_[(first_ + index) % kMost]; }
   ProgramBuilder& first() { return (*this)[0]; }
 
-  // Begins one, for results of this shape; there are less than kMost.
+  // Begins a program for results of this shape; there must be fewer than kMost.
   ProgramBuilder& begin(const Dims& shape) { return at_[(first_ + size_++) % kMost].emplace(shape); }
   void drop_first() {
     first_ = (first_ + 1) % kMost;

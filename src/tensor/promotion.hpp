@@ -1,4 +1,4 @@
-// The types of results, as PyTorch has them.
+// PyTorch's type promotion.
 #pragma once
 
 #include <cstddef>
@@ -10,14 +10,14 @@
 
 namespace dwell::tensor {
 
-// The least type that holds the numbers of both, up to rounding. Both are types that tensors have.
+// Returns the smallest type that holds the numbers of both, up to rounding. Both are types of tensors.
 ElementType promoted(ElementType a, ElementType b);
 
-// How much a type counts beside others: numbers of the program give way to tensors without dimensions, and those to tensors with some,
-// unless they are of a higher kind: floating point above integers above bool.
+// The precedence of operands: numbers of the program yield to tensors without dimensions, and those to tensors with some, unless they are
+// of a higher kind: floating point above integers above bool.
 enum class Weight : unsigned char { number, scalar, tensor };
 
-// The common type of operands that are added one by one.
+// Accumulates the common type of operands.
 class CommonType {
  public:
   void add(ElementType type, Weight weight) {
@@ -32,19 +32,19 @@ class CommonType {
   bool has_[3] = {};
 };
 
-// The type that an operation computes in, given the common type of its operands, and that of its result. Throws errc::invalid_argument for
-// types that it does not have.
+// Returns the type in which an operation computes, from the common type of its operands, or the type of its result. Throws
+// errc::invalid_argument for unsupported types.
 ElementType computed_in(TensorOp op, ElementType common);
 ElementType result_of(TensorOp op, ElementType computed);
-// The operation that does it for numbers of that type: for bool, bitwise operations equal logical ones.
+// Returns the operation for numbers of that type: for bool, bitwise operations equal logical ones.
 TensorOp performed_in(TensorOp op, ElementType computed);
 
 constexpr bool is_floating(ElementType type) {
   return type == ElementType::f16 || type == ElementType::bf16 || type == ElementType::f32 || type == ElementType::f64;
 }
 
-// Whether an operation takes a number of the program as one of the type that it computes in, where that has 16 bits. Others take it as one
-// of f32: the result is rounded alone.
+// Whether an operation that computes in a 16-bit type rounds numbers of the program to it. Others use f32 numbers, and round only the
+// result.
 constexpr bool rounds_numbers(TensorOp op) {
   switch (op) {
 #define DWELL_CASE(name, operands, ...) case TensorOp::name:
@@ -59,10 +59,10 @@ constexpr bool rounds_numbers(TensorOp op) {
 }
 constexpr bool is_short(ElementType type) { return type == ElementType::f16 || type == ElementType::bf16; }
 
-// Whether each integer up to this one is a float, so that programs of narrow numbers may have it.
+// Whether the integer is exact in f32, so that programs of narrow numbers may use it.
 constexpr bool is_exact_float(std::int64_t integer) { return integer >= -(1 << 24) && integer <= 1 << 24; }
 
-// Whether tensors of the type have operations. Those of others are only copied, as bits.
+// Whether tensors of the type have operations. Others are only copied, as bits.
 constexpr bool is_computable(ElementType type) {
   switch (type) {
     case ElementType::u16:
@@ -73,7 +73,7 @@ constexpr bool is_computable(ElementType type) {
     default: return true;
   }
 }
-// Whether it is of integers and bool alone.
+// Whether it applies only to integers and bool.
 constexpr bool is_bitwise(TensorOp op) {
   switch (op) {
 #define DWELL_CASE(name, operands, ...) case TensorOp::name:
@@ -87,7 +87,7 @@ constexpr bool is_bitwise(TensorOp op) {
 // Throws errc::unsupported unless tensors of the type have operations: "argmax: tensors of u16 have no operations ...". `what` is the call,
 // with the argument where it has several.
 void require_computable(std::string_view what, ElementType type);
-// The same of both, unless they are one type, as which elements are copied.
+// As require_computable for both types, unless they are equal: then elements are copied.
 void require_convertible(std::string_view what, ElementType from, ElementType to);
 
 int operands_of(TensorOp op);

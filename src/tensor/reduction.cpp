@@ -81,9 +81,9 @@ DWELL_OPERATOR(dwell_reduce)(dwell::Group g, const ReduceWords& task) {
 // Nine words, nine sizes, four tensors of nine dimensions.
 static_assert(device::RowsWords::kSizes + 9 + 4 * (2 + 9) <= 64 && 64 <= kMostOwnWords, "the operator takes as many");
 
-// A part of a row is not shorter.
+// The minimum length of a row's part.
 constexpr std::int64_t kElementsOfPart = 8192;
-// So many tasks at once are enough to cut no rows.
+// With this many concurrent tasks rows are not split.
 constexpr std::int64_t kEnoughTiles = 64;
 
 constexpr std::uint64_t kMostElements = std::numeric_limits<std::int32_t>::max();
@@ -93,7 +93,7 @@ constexpr std::uint64_t kMostElements = std::numeric_limits<std::int32_t>::max()
                                      " spans 2^31 elements or more: reduce parts of it");
 }
 
-// Of some dimensions of a tensor, which may have no elements and these dimensions many.
+// The product of some dimensions of a tensor, which may be large even if the tensor is empty.
 std::uint32_t product_of(const Dims& sizes, const TensorView& tensor) {
   const detail::Checked product = detail::product_of(sizes);
   if (!product.is_in(0, kMostElements)) refuse_size(tensor);
@@ -114,7 +114,7 @@ std::array<bool, Dims::kMost> axes_of(const Dims& shape, const Dims& axes) {
   }
   const auto dims = static_cast<std::int64_t>(shape.size());
   for (const std::int64_t axis : axes) {
-    // As PyTorch has it, a tensor without dimensions has one to speak of.
+    // As in PyTorch, a tensor without dimensions accepts axis 0 or -1.
     if (dims == 0 && (axis == 0 || axis == -1)) continue;
     if (axis < -dims || axis >= dims)
       throw Error(errc::invalid_argument, "dimension " + std::to_string(axis) + " does not exist in the shape " + to_string(shape));
@@ -235,7 +235,7 @@ Rows::Rows(const RowsPlan& plan, const std::array<bool, Dims::kMost>& axes, bool
   cut(on_cuda);
 }
 
-// What is decided here decides the order in which numbers are combined: nothing but shapes and strides, and the kind of device, may count.
+// These decisions determine the order in which numbers are combined: they may depend only on shapes, strides, and the kind of device.
 void Rows::cut(bool on_cuda) {
   if (on_cuda) {
     // A thread takes eight columns at a time.

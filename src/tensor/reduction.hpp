@@ -16,10 +16,10 @@ namespace dwell::tensor {
 
 extern const OwnSource kReduce;
 
-// Which dimensions are named; all, when `axes` is empty. Throws as reduced_shape.
+// Returns which dimensions `axes` contains; all if it is empty. Throws as reduced_shape.
 std::array<bool, Dims::kMost> axes_of(const Dims& shape, const Dims& axes);
 
-// What is computed of each row, and what becomes of it.
+// The computation for each row, and its result.
 struct RowsPlan {
   device::RowStatistic statistic = device::RowStatistic::fold;
   device::RowMap map = device::RowMap::none;
@@ -28,28 +28,28 @@ struct RowsPlan {
   device::NumberClass number = device::NumberClass::f32;
   double parameter = 0;
 };
-// That of a reduction of elements of type `from` to a tensor of type `to`. `parameter` is what is subtracted from the count for var and
-// stddev, and the exponent of a norm. Throws errc::invalid_argument for types that it does not have.
+// Returns the plan of a reduction from type `from` to type `to`. `parameter`: the correction of var and stddev, or the exponent of a norm.
+// Throws errc::invalid_argument for unsupported types.
 RowsPlan plan_of(Reduction reduction, ElementType from, ElementType to, double parameter);
-// The type that numbers are computed in. Throws errc::invalid_argument when `to` has integers, or bool, and `from` or what is computed has
-// others.
+// Returns the class in which numbers are computed. Throws errc::invalid_argument if `to` has integers or bool, but `from` or the
+// computation has others.
 device::NumberClass computed_in(std::string_view what, ElementType from, ElementType to, bool floating);
 
-// A tensor as rows, and others as this one sees them: all views are of its shape, with strides of 0 where they repeat.
+// A tensor split into rows, with other tensors as views of its shape, with strides of 0 where they repeat.
 class Rows {
  public:
-  // `axes` of the input run along rows. With `ordered`, columns stand in the order of the input's rows. `third` and `fourth` may be null.
-  // Throws errc::unsupported when elements lie 2^31 or more apart.
+  // `axes` of the input run along rows. With `ordered`, columns are in the order of the input's rows. `third` and `fourth` may be null.
+  // Throws errc::unsupported when elements are 2^31 or more apart.
   Rows(const RowsPlan& plan, const std::array<bool, Dims::kMost>& axes, bool ordered, bool on_cuda, const TensorView& input,
        const TensorView& result, const TensorView* third, const TensorView* fourth);
 
-  // Parts of a row: 1, when one task does all.
+  // Parts of a row: 1 if one task computes all.
   std::uint32_t parts() const noexcept { return parts_; }
-  // Numbers of 64 bits that the statistics of all parts take.
+  // The number of 64-bit numbers of all parts' statistics.
   std::int64_t statistics() const noexcept { return std::int64_t{2} * rows_ * parts_; }
-  // How many groups may share the work of a phase.
+  // Returns the number of groups of a phase.
   std::uint32_t groups(device::RowPhase phase) const noexcept;
-  // The words of a task; `statistics` is the address of those of parts.
+  // Returns the words of a task; `statistics`: the address of the parts' statistics.
   InplaceVector<std::uint32_t, kMostOwnWords> words(device::RowPhase phase, std::uint64_t statistics) const;
 
  private:
@@ -65,7 +65,7 @@ class Rows {
   std::uint32_t rows_at_once_ = 1;
   std::uint32_t row_dims_ = 1;
   std::uint32_t column_dims_ = 1;
-  InplaceVector<std::uint32_t, kMostOwnWords - device::RowsWords::kSizes> dims_;  // words: sizes, and for each tensor where it lies
+  InplaceVector<std::uint32_t, kMostOwnWords - device::RowsWords::kSizes> dims_;  // words: sizes, and the place of each tensor
   bool third_;
   bool fourth_;
 };

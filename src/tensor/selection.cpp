@@ -25,7 +25,7 @@ struct Layout {
   std::array<Dims, 3> strides;
 };
 
-// The dimensions that the task runs over: some keep their place at the end, the others are joined.
+// Returns the dimensions of the task: some stay at the end, the others are joined.
 Layout layout_of(const Selection& selection) {
   const Dims& shape = selection.to.shape();
   const std::size_t dims = shape.size();
@@ -53,7 +53,7 @@ Layout layout_of(const Selection& selection) {
   return layout;
 }
 
-// How many neighbours can be moved as one element, of 16 bytes at most.
+// Returns how many adjacent elements can be moved as one, of at most 16 bytes.
 std::int64_t packed(const Selection& selection, const Layout& layout) {
   const std::size_t last = layout.sizes.size() - 1;
   const auto bytes = static_cast<std::int64_t>(bytes_of(selection.to.type()));
@@ -115,7 +115,7 @@ Operation operation_of(const Selection& selection, bool on_cuda, std::uint32_t w
   }
 
   const bool in_columns = selection.kind == SelectionKind::scatter_add && !atomic;
-  const std::int64_t columns = in_columns ? places / layout.sizes[last] : places;  // that can be shared out
+  const std::int64_t columns = in_columns ? places / layout.sizes[last] : places;  // columns that can be divided among groups
   const std::int64_t wanted = on_cuda ? columns / 1024 : places / 16384;
   operation.groups =
       static_cast<std::uint32_t>(std::clamp<std::int64_t>(wanted, 1, std::min({columns, kMostGroups, static_cast<std::int64_t>(workers)})));

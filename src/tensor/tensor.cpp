@@ -12,7 +12,7 @@ namespace {
 
 using detail::Checked;
 
-// Behind the last address of a device: 48 bits.
+// The end of a device's address space: 48 bits.
 constexpr std::int64_t kEndOfAddresses = std::int64_t{1} << 48U;
 
 [[noreturn]] void refuse(const std::string& message) { throw Error(errc::invalid_argument, message); }
@@ -55,9 +55,9 @@ std::string to_string(const Dims& dims) {
 }
 
 // ---- TensorView --------------------------------------------------------------------------------------------------------------------
-// A view that has elements has been measured: these, and the strides between them, lie in 2^48 bytes. So what is computed from them and
-// from indices that exist fits into 64 bits, here and in all that is made of views. Strides of dimensions of size 1, and those of views
-// without elements, may be anything.
+// A view with elements has been validated: its elements and the strides between them are within 2^48 bytes. So values computed from these
+// and from valid indices fit into 64 bits, here and in all derived views. Strides of dimensions of size 1, and of views without elements,
+// are arbitrary.
 
 namespace {
 
@@ -190,7 +190,7 @@ TensorView TensorView::slice(std::size_t dim, std::int64_t first, std::int64_t c
   if (count > 0 && elements_ > 0)
     view.address_ += static_cast<std::uint64_t>(first * strides_[dim] * static_cast<std::int64_t>(bytes_of(type_)));
   view.shape_[dim] = count;
-  // Where that does not fit, no two elements are a step apart, and any stride says the same.
+  // If it does not fit, no two elements are a step apart, and any stride is equivalent.
   if (const Checked stride = Checked(strides_[dim]) * step; stride.fits()) view.strides_[dim] = stride.value();
   view.measure();
   return view;
@@ -232,9 +232,9 @@ TensorView TensorView::reshape(const Dims& shape) const {
     view.measure();
     return view;
   }
-  // From the innermost dimension on: as many of the old ones as make up one or more of the new ones must lie behind each other.
+  // From the innermost dimension on: old dimensions that make up one or more new ones must be contiguous.
   std::size_t from = dims();
-  std::int64_t size = 1;  // of the old ones that are not used up
+  std::int64_t size = 1;  // of the unused part of the old dimensions
   std::int64_t stride = 0;
   for (std::size_t dim = shape.size(); dim-- > 0;) {
     if (shape[dim] == 1) continue;
@@ -266,7 +266,7 @@ Dims TensorView::row_major(const Dims& shape) {
   for (std::size_t dim = 0; dim < shape.size(); ++dim) strides.push_back(1);
   Checked stride = 1;
   for (std::size_t dim = shape.size(); dim-- > 0;) {
-    // A shape with so many elements is refused by who makes a view of it.
+    // Views of such a shape are rejected.
     strides[dim] = stride.fits() ? stride.value() : std::numeric_limits<std::int64_t>::max();
     stride *= std::max<std::int64_t>(shape[dim], 1);
   }

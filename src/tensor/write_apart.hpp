@@ -1,4 +1,4 @@
-// Results that are written where they are read.
+// Results that overlap their operands.
 #pragma once
 
 #include <dwell/batch.hpp>
