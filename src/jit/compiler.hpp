@@ -1,5 +1,5 @@
-// The contract of a compiler: operator source to object, objects to image. It yields bytes and never touches a device, so every
-// step can run and be tested on a machine without one.
+// The interface of a compiler: operator source to object, objects to image. Produces bytes and never touches a device, so every step can be
+// tested on a machine without one.
 #pragma once
 
 #include <chrono>
@@ -21,8 +21,8 @@ namespace dwell::jit {
 
 using Bytes = std::vector<std::byte>;
 
-// One function of a source that becomes an entry of the image: `expression` names it as C++ does behind dwell_operator_, "axpy" or
-// "axpy<float>"; `symbol` is its external name, unique among all objects that are ever linked together.
+// One function of a source that becomes an entry of the image. `expression` is its C++ name after dwell_operator_, "axpy" or "axpy<float>";
+// `symbol` is its external name, unique among all objects ever linked together.
 struct Export {
   std::string expression;
   std::string symbol;
@@ -31,11 +31,11 @@ struct Export {
 // The form of an object's bytes.
 enum class Form : std::uint8_t {
   native,  // machine code
-  lto,     // intermediate code, made into machine code with all else of an image when that is linked
+  lto,     // intermediate code, compiled to machine code with the rest of an image at its link
 };
 
-// One source to compile. `name` is what DWELL_OPERATOR(name) defines in `text`, and every expression begins with it; `file` and `line` are
-// what diagnostics show for the first line of `text`.
+// One source to compile. `text` defines DWELL_OPERATOR(name), and every expression begins with `name`. Diagnostics show `file` and `line`
+// for the first line of `text`.
 struct Unit {
   std::string name;
   std::string text;
@@ -43,10 +43,10 @@ struct Unit {
   int line = 1;
   std::vector<Export> exports;
   CompileOptions options = {};
-  Form form = Form::native;      // of the object that is wanted; it comes out native where the options have to hold for it alone
-  std::string fingerprint = {};  // from Compiler::fingerprint; with an empty one the object is not kept
+  Form form = Form::native;      // requested form; the object is native if its options must apply to it alone
+  std::string fingerprint = {};  // from Compiler::fingerprint; empty: the object is not cached
   bool program = false;          // for compile_module: a whole program of ordinary kernels, not an operator
-  // Files that a compiler was seen to read for this unit and that no #include names; a part of the fingerprint.
+  // Files that a compiler has read for this unit without an #include; part of the fingerprint.
   std::vector<std::string> unnamed_files = {};
 };
 
@@ -56,7 +56,7 @@ struct Entry {
   Signature signature;
 };
 
-// An operator that a source names with DWELL_USES, and the parameters that it declares.
+// An operator that a source uses by DWELL_USES, with its declared parameters.
 struct Use {
   std::string name;
   Signature signature;
@@ -70,24 +70,24 @@ struct Object {
   Bytes bytes;
   std::string log;
   Form form = Form::native;
-  std::string assembly = {};  // the same in the target's assembly language (PTX); empty where the compiler gives none
-  // Files that were read for it and that Unit::fingerprint does not hold. Empty where the compiler does not tell.
+  std::string assembly = {};  // in the target's assembly language (PTX); empty if the compiler provides none
+  // Files read for it that are missing from Unit::fingerprint. Empty if the compiler does not report them.
   std::vector<std::string> unnamed_files = {};
-  std::vector<Use> uses = {};  // of all entries, by their place
+  std::vector<Use> uses = {};  // of all entries, by index
 };
 
 // One opcode of an image: an entry of an object, or nothing. Refers to the object.
 struct Opcode {
   const Object* object = nullptr;
   std::uint32_t index = 0;
-  std::vector<std::uint32_t> uses = {};  // opcodes: what each of Object::uses is bound to
+  std::vector<std::uint32_t> uses = {};  // opcodes to which Object::uses are bound
 
   Opcode() = default;
   Opcode(const Object* from, std::uint32_t at = 0) : object(from), index(at) {}  // NOLINT(google-explicit-constructor)
   const std::string& symbol() const { return object->entries[index].symbol; }
 };
 
-// The words behind device::Context::uses: for each opcode of the table where its own begin, and those.
+// Returns the words of device::Context::uses: for each opcode of the table the start of its list, then the lists.
 inline std::vector<std::uint32_t> words_of_uses(std::span<const Opcode> table) {
   std::vector<std::uint32_t> words(table.size());
   for (std::size_t i = 0; i < table.size(); ++i) {
@@ -97,24 +97,24 @@ inline std::vector<std::uint32_t> words_of_uses(std::span<const Opcode> table) {
   return words;
 }
 
-// Resources of a linked program, or of one function of it with all that it calls; read from the image. All zero on the CPU.
+// Resources of a linked program, or of one of its functions and its callees; read from the image. All zero on the CPU.
 struct Resources {
   std::uint32_t registers = 0;       // a thread
   std::uint32_t stack_bytes = 0;     // a thread
   std::uint32_t shared_bytes = 0;    // a worker, static
   std::uint32_t constant_bytes = 0;  // an image: __constant__ variables, not the parameters of kernels
-  std::uint32_t barriers = 0;        // a worker: the highest barrier that is named and those below it
+  std::uint32_t barriers = 0;        // a worker: the highest barrier in use and all below it
   std::uint32_t threads = 0;         // a worker; 0 for a single function
 };
 
-// One entry's share of its image. The image's registers and barriers are the most that any entry or the loop needs, its stack is the
-// loop's and an entry's. Shared memory and constants add up, and are told as those of the entry's whole source.
+// One entry's share of its image. The image's registers and barriers are the maximum over the entries and the loop, its stack is the loop's
+// plus an entry's. Shared memory and constants are summed, and reported for the entry's whole source.
 struct EntryResources {
   std::string symbol;
   Resources resources;
 };
 
-// A linked program: the loop, every entry of the table, and what it needs. Self-contained bytes that a backend loads.
+// A linked program: the loop, every entry of the table, and its resources. Self-contained bytes that a backend loads.
 struct Image {
   Bytes bytes;
   Resources resources = {};
@@ -124,7 +124,7 @@ struct Image {
 // A kernel of a compiled program.
 struct ModuleKernel {
   std::string symbol;   // as the image has it
-  std::string name;     // as C++ has it, without parameters: "reduce<double, 256>"; the symbol where that tells no name
+  std::string name;     // the C++ name without parameters: "reduce<double, 256>"; the symbol if it cannot be demangled
   Signature signature;  // see kernel_signature.hpp
 };
 
@@ -139,50 +139,51 @@ struct ModuleObject {
   std::vector<std::string> unnamed_files = {};  // as in Object
 };
 
-// The object is not the one that the unit's fingerprint stands for, and is not kept: a file has changed since the fingerprint was taken, or
-// the compiler has read one that it does not hold. Another fingerprint of the unit, and another compilation, may do.
+// The object does not match the unit's fingerprint, and is not cached: a file has changed since the fingerprint was computed, or the
+// compiler has read a file missing from it. A new fingerprint and compilation may succeed.
 class IncludesChanged final : public Error {
  public:
   explicit IncludesChanged(const Unit& unit)
       : Error(errc::compile_failed, unit.file + ": a file that it includes was changed while it was compiled; compile it again") {}
 };
 
-// A compiler's work so far. Hits in memory count nowhere.
+// Counts of a compiler's work. Hits in memory are not counted.
 struct CompileCounts {
   std::uint64_t compiled = 0;            // sources
   std::uint64_t linked = 0;              // images
-  std::uint64_t cache_hits = 0;          // sources and images that came out of the cache on disk
-  std::chrono::nanoseconds last_hit{0};  // the last of those: looked up, read, verified
+  std::uint64_t cache_hits = 0;          // sources and images read from the cache on disk
+  std::chrono::nanoseconds last_hit{0};  // the last one: lookup, read and verification
 };
 
 // Compiles and links for one target. All members may be called from several threads at once. A lack of memory is errc::out_of_memory or
-// std::bad_alloc, and leaves everything as it was before the call.
+// std::bad_alloc, and changes nothing.
 class Compiler {
  public:
   virtual ~Compiler() = default;
 
   // Compiles one source. Throws dwell::Error with errc::compile_failed (its message holds the compiler's own text with the user's
   // file and lines), errc::operator_not_found when `text` does not define DWELL_OPERATOR(unit.name), errc::invalid_argument and
-  // errc::unsupported for options that it cannot honour, errc::compiler_unavailable. With unit.form the object is in form lto, unless one
-  // of its options would have to hold for the whole image then: such a source stays native. With options.lto such options are refused.
+  // errc::unsupported for options that it cannot honour, errc::compiler_unavailable. With unit.form lto the object is native all the same
+  // if one of its options would apply to the whole image. With options.lto such options are refused.
   virtual Object compile(const Unit& unit) = 0;
 
-  // A digest of all that the object of `unit` depends on: this compiler, its flags, the text, the contents of what it includes. Not of
-  // the symbols, which may be made from it. Empty when it cannot be told. Throws as compile.
+  // Returns a digest of everything that the object of `unit` depends on: this compiler, its flags, the text, the contents of its includes.
+  // Excludes the symbols, which may be derived from it. Empty if the dependencies cannot be determined. Throws as compile.
   virtual std::string fingerprint(const Unit& unit) = 0;
 
   // Links the loop and `table` into one image: table[i] becomes opcode i. Objects of both forms may be linked together for either tier;
-  // Tier::lto inlines those of form lto. The loop is compiled with these bits of DWELL_PARTS at least; one that inlines has all. Throws
-  // dwell::Error with errc::link_failed, and errc::unsupported for a tier that it has not.
+  // Tier::lto inlines those of form lto. The loop is compiled with at least these bits of DWELL_PARTS; an inlining one has all. Throws
+  // dwell::Error with errc::link_failed, and errc::unsupported for a tier that it lacks.
   static constexpr std::uint32_t kAllParts = ~std::uint32_t{0};
   virtual Image link(std::span<const Opcode> table, Tier tier, std::uint32_t parts) = 0;
   Image link(std::span<const Opcode> table, Tier tier = Tier::relocatable) { return link(table, tier, kAllParts); }
 
-  // Compiles the loop with these parts unless that is done. Called by any thread. Throws as link, and errc::compile_failed.
+  // Compiles the loop with these parts unless it is compiled already. May be called from any thread. Throws as link, and
+  // errc::compile_failed.
   virtual void prepare(std::uint32_t /*parts*/) {}
 
-  // Compiles a program of ordinary kernels: unit.text as it is; unit.exports are the instantiations wanted of kernel templates, as C++
-  // spells them ("reduce<double, 256>"), and their symbols say nothing. Throws dwell::Error with errc::compile_failed,
+  // Compiles a program of ordinary kernels: unit.text unchanged; unit.exports are the instantiations of kernel templates in their C++
+  // spelling ("reduce<double, 256>"), and their symbols are ignored. Throws dwell::Error with errc::compile_failed,
   // errc::operator_not_found when an expression names no kernel of the text, errc::compiler_unavailable, and errc::unsupported where the
   // target has no such kernels.
   virtual ModuleObject compile_module(const Unit& unit) {
@@ -190,7 +191,7 @@ class Compiler {
                 unit.file + ": ordinary kernels are CUDA C++ (grid, block, threadIdx), which this device does not run; define an operator");
   }
 
-  // Compiler, version, target and flags in one line: two compilers with the same identity give the same bytes for the same unit.
+  // Returns compiler, version, target and flags in one line: compilers with equal identities produce equal bytes for equal units.
   virtual std::string identity() const = 0;
 
   virtual CompileCounts counts() const { return {}; }

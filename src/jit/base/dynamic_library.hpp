@@ -31,7 +31,7 @@ class DynamicLibrary {
   T* find(const char* name) const noexcept {
     return reinterpret_cast<T*>(address(name));
   }
-  // The same; throws dwell::Error with `failure`, naming library and symbol, when there is none.
+  // As above, but throws dwell::Error with `failure`, naming library and symbol, when there is none.
   template <class T>
   T* get(const char* name, errc failure = errc::io_failed) const {
     void* const found = address(name);
@@ -39,7 +39,7 @@ class DynamicLibrary {
     return reinterpret_cast<T*>(found);
   }
 
-  // The file that the loader found, symbolic links resolved; the name it was opened by where that cannot be told.
+  // Returns the file that the loader found, symbolic links resolved; the name it was opened by if that is unknown.
   std::filesystem::path file() const;
 
  private:

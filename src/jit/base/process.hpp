@@ -1,4 +1,4 @@
-// Runs another program and collects what it says.
+// Runs another program and collects its output.
 #pragma once
 
 #include <chrono>
@@ -21,7 +21,7 @@ struct ProcessResult {
 ProcessResult run_process(const std::vector<std::string>& arguments, std::chrono::milliseconds limit,
                           std::vector<std::string> variables = {});
 
-// The file that `name` stands for: itself when it holds a slash, else the first executable of that name on PATH. Empty when there is none.
+// Returns the file of `name`: itself when it contains a slash, else the first executable of that name on PATH. Empty if there is none.
 std::string find_program(const std::string& name);
 
 }  // namespace dwell::jit

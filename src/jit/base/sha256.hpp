@@ -34,8 +34,7 @@ Digest sha256(std::span<const std::byte> bytes);
 // 64 lower-case hexadecimal digits.
 std::string hex(const Digest& digest);
 
-// The name of something that follows from labelled parts. Different lists of parts have different keys: every label and part goes in
-// with its length.
+// A key computed from labelled parts. Different lists of parts have different keys: every label and part is hashed with its length.
 class CacheKey {
  public:
   CacheKey& add(std::string_view label, std::span<const std::byte> part);

@@ -11,7 +11,7 @@
 
 namespace dwell::jit {
 
-// Removes a folder with all its content, as far as that is possible: for destructors.
+// Removes a folder with all its content, as far as possible: for destructors.
 void remove_folder(const std::filesystem::path& path) noexcept;
 
 // A new, empty folder that only this user may enter, below the first of $XDG_RUNTIME_DIR, $TMPDIR and /tmp that works. The destructor
@@ -31,7 +31,7 @@ class TemporaryDirectory {
   }
 
   const std::filesystem::path& path() const { return path_; }
-  // Whether the path still names this folder, and this process made it. False after a cleaner of /tmp has removed the folder, even if
+  // Whether the path still names this folder, and this process created it. False after a cleaner of /tmp has removed the folder, even if
   // another one has its name now.
   bool stands() const;
 

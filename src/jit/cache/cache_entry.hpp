@@ -1,4 +1,4 @@
-// An entry of the cache as a file: it says itself what it is and whether it is whole.
+// The file format of a cache entry: self-describing, with a checksum.
 //
 //   magic, schema | key | description | size of the payload | SHA-256 of all before this and of the payload | payload
 //
@@ -19,24 +19,24 @@
 
 namespace dwell::jit {
 
-// Longer ones are cut.
+// Longer descriptions are truncated.
 inline constexpr std::size_t kLongestDescription = 200;
 inline constexpr std::uint64_t kLargestPayload = std::uint64_t{256} << 20U;
 
-// The file of an entry up to its payload.
+// Returns an entry's file up to its payload.
 std::vector<std::byte> entry_head(std::string_view key, std::string_view description, std::span<const std::byte> payload);
 
-// Whether the file or folder is this user's, and nobody else may write to it.
+// Whether the file or folder belongs to this user, and nobody else may write to it.
 bool is_ours(const struct stat& status);
 inline constexpr const char* kNotOurs = "it belongs to another user, or others may write to it";
 
 // The file under the name of an entry.
 struct FoundEntry {
   bool present = false;
-  std::optional<std::vector<std::byte>> payload;  // when it is whole
-  std::string fault;                              // else why it cannot be used
-  bool broken = false;                            // it will never be usable, so it should go; false where it may only be unreadable now
-  struct stat status {};                          // of the file that was looked at
+  std::optional<std::vector<std::byte>> payload;  // if the entry is intact
+  std::string fault;                              // else the reason
+  bool broken = false;                            // permanently unusable, so it should be removed; false if it may only be unreadable now
+  struct stat status {};                          // of the file that was read
   File file;                                      // held open, so that no other file can get its number
 };
 
@@ -48,8 +48,8 @@ std::string describe_entry(const File& folder, const std::string& key);
 
 enum class Removal { done, gone, refused };
 
-// Removes `name`, unless another file has taken the place of the one whose `status` was seen: then that one is gone. Exact while the
-// caller holds the file open.
+// Removes `name` if it is still the file whose `status` was read; else that file was removed already. Exact while the caller holds the file
+// open.
 Removal remove_seen(const File& folder, const std::string& name, const struct stat& status);
 
 }  // namespace dwell::jit

@@ -1,4 +1,4 @@
-// The files in the folder of the cache: which are its own, and which have to go.
+// The files in the cache's folder: its own ones, and those to remove.
 #pragma once
 
 #include <sys/stat.h>
@@ -13,19 +13,19 @@
 
 namespace dwell::jit {
 
-// The folder, opened. Everything in it is reached through this, so the folder that was checked is the one in use.
+// The open folder. All files are accessed through it, so the checked folder is the one in use.
 struct OpenedFolder {
   File file;
   std::string problem;  // why it cannot be used; empty, with no file, when it does not exist
 };
 
-// With `make`, makes the folders that are missing, for this user alone.
+// Opens the folder. With `make`, creates missing folders, for this user only.
 OpenedFolder open_folder(const std::filesystem::path& directory, bool make);
 
-// Whether CacheKey can make it: 64 hexadecimal digits.
+// Whether it has the form of a CacheKey: 64 hexadecimal digits.
 bool is_key(std::string_view name);
 
-// The name under which an entry is written; different in every call of every process.
+// Returns a temporary name for writing an entry; unique across calls and processes.
 std::string temporary_name(std::string_view key);
 std::string lock_name(std::string_view key);
 
@@ -39,18 +39,18 @@ struct OwnFile {
   std::uint64_t bytes() const { return static_cast<std::uint64_t>(status.st_size); }
 };
 
-// All of them, in no order. Throws dwell::Error with errc::io_failed when the folder cannot be read.
+// Returns all of them, unordered. Throws dwell::Error with errc::io_failed when the folder cannot be read.
 std::vector<OwnFile> own_files(const File& folder);
 
-// Says that the entry was used now.
+// Marks the entry as used now.
 void touch(const File& folder, const std::string& name);
 
-// Seconds since its last use, negative when that lies in the future.
+// Returns the seconds since its last use; negative for a time in the future.
 double age(const struct stat& status);
 
-// Removes what processes that were killed have left behind, and entries, the least recently used first, until nine tenths of `max_bytes`
-// are left, if there is more than that limit (0: none). The entry `keep` stays. A file from the future is taken as used now, or it would
-// outlive all others. Returns what the entries then take.
+// Removes leftovers of killed processes. Beyond the limit `max_bytes` (0: none) also removes entries, least recently used first, down to
+// nine tenths of it. Keeps the entry `keep`. A file time in the future counts as now, or the file would outlive all others. Returns the
+// remaining bytes of entries.
 std::uint64_t tidy(const File& folder, std::string_view keep, std::uint64_t max_bytes);
 
 // Removes a lock's file unless somebody holds the lock.

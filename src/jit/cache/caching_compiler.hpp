@@ -1,4 +1,4 @@
-// A compiler that does nothing twice.
+// A compiler with a cache.
 #pragma once
 
 #include <memory>
@@ -8,15 +8,15 @@
 
 namespace dwell::jit {
 
-// Compiles and links through another compiler, and keeps what that made: in memory, so that going back and forth between sources is
-// free, and in a file cache, so that the next process starts from it. Of many threads and processes that ask for the same thing at once,
-// one makes it and the others wait: a thread without end, a process for FileCache::kLockTimeout. A failed compile is not kept; the threads
-// that waited for it get its error. Nor is one kept during which an include has changed: compile and compile_module throw IncludesChanged.
-// They do so too when the compiler has read files that the fingerprint does not hold; these are remembered, also on disk, and from then on
-// are part of it. A lack of memory is errc::out_of_memory, as far as there is memory for the error; nothing is kept then.
+// Compiles and links through another compiler, and caches the results: in memory, so that switching between sources is free, and in a file
+// cache for later processes. Of concurrent equal requests, one compiles and the others wait: threads without a limit, processes for
+// FileCache::kLockTimeout. A failed compile is not cached; waiting threads get its error. A compile during which an include has changed is
+// not cached either: compile and compile_module throw IncludesChanged. They also throw it when the compiler has read files missing from the
+// fingerprint; these are stored, also on disk, and become part of it. A lack of memory is errc::out_of_memory, if there is memory for the
+// error; nothing is cached then.
 class CachingCompiler final : public Compiler {
  public:
-  // `compiler` must not be null. A cache that is off leaves the memory.
+  // `compiler` must not be null. With a disabled file cache, caches in memory only.
   explicit CachingCompiler(std::unique_ptr<Compiler> compiler, FileCache cache = {});
   ~CachingCompiler() override;
 
@@ -31,7 +31,7 @@ class CachingCompiler final : public Compiler {
 
  private:
   struct Memory;
-  // The files that were read for a source with this fingerprint, and that it does not hold.
+  // Returns the files read for a source with this fingerprint that are missing from it.
   std::vector<std::string> unnamed_files(const std::string& fingerprint) const;
   template <class Compile>
   auto checked(const Unit& unit, Compile compile);

@@ -1,4 +1,4 @@
-// A lock that processes hold while they make what others want too.
+// A lock between processes for making a value once.
 #pragma once
 
 #include <chrono>
@@ -8,14 +8,14 @@
 
 namespace dwell::jit {
 
-// Held through a file in a folder that all share, and freed by the system when its process dies. It is only advice: a process that does
-// not get it in time does the same work again. The file goes with the lock. Move-only; a value belongs to one thread at a time.
+// A file lock in a shared folder, released by the system when its process dies. Advisory: a process that does not get it in time repeats
+// the work. Unlocking removes the file. Move-only; used by one thread at a time.
 class KeyLock {
  public:
   // Holds nothing.
   KeyLock() = default;
-  // Takes the lock `name` in `folder`, and waits up to `timeout` for it. Holds nothing when that passes, or where files cannot be made
-  // or locked.
+  // Locks `name` in `folder`, and waits up to `timeout` for it. Holds nothing after the timeout, or where files cannot be created or
+  // locked.
   KeyLock(File folder, std::string name, std::chrono::milliseconds timeout);
   ~KeyLock();
   KeyLock(KeyLock&&) noexcept = default;

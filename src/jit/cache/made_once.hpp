@@ -1,4 +1,4 @@
-// From the cache on disk, else made: once among all processes that want it.
+// Loads a value from the cache on disk, or makes it once among all processes.
 #pragma once
 
 #include <new>
@@ -11,9 +11,10 @@
 
 namespace dwell::jit {
 
-// The value under `key`. `decode` turns a payload into an optional value, `encode` a value into a payload; `make` is called without an
-// entry, under the lock of the key, so that others wait for its result. A process that waits longer than FileCache::kLockTimeout
-// makes it as well. An exception of `make` is passed on, and nothing is kept.
+// Returns the value under `key`. `decode` turns a payload into an optional value, `encode` a value into a payload. `make` is called if
+// there is no entry, under the lock of the key, so that others wait for its result. A process that waits longer than
+// FileCache::kLockTimeout
+// makes it as well. Rethrows an exception of `make`, and stores nothing.
 template <class Decode, class Encode, class Make>
 auto made_once(const FileCache& cache, const std::string& key, std::string_view description, Decode decode, Encode encode, Make make) {
   using Value = decltype(make());

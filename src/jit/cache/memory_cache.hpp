@@ -1,4 +1,4 @@
-// Values made lately, and those that a thread is making while others wait for it.
+// A cache of recent values, where concurrent requests share one computation.
 #pragma once
 
 #include <cstddef>
@@ -16,15 +16,15 @@
 
 namespace dwell::jit {
 
-// The last `capacity` values that were used, by key. All members may be called from several threads at once: of those that ask for the
-// same key one makes the value, the others wait for it without end.
+// Keeps the `capacity` most recently used values by key. Thread-safe: of concurrent requests for one key, one thread makes the value, the
+// others wait for it without a limit.
 template <class Value>
 class MemoryCache {
  public:
   explicit MemoryCache(std::size_t capacity) : capacity_(capacity) {}
 
-  // The value of `key`; if there is none, the result of `make`, which is kept. An exception of `make` is passed on and never kept; a
-  // dwell::Error goes to those that wait, too. After any other exception, a lack of memory above all, the next of them tries itself.
+  // Returns the value of `key`, or stores and returns the result of `make`. Rethrows exceptions of `make` and does not store them. Waiting
+  // threads get a dwell::Error too; after any other exception, such as a lack of memory, the next of them calls its own `make`.
   template <class Make>
   Value get(const std::string& key, Make make) {
     std::shared_ptr<const Value> value;
@@ -48,11 +48,11 @@ class MemoryCache {
   struct Flight {
     bool landed = false;
     std::shared_ptr<const Value> value;
-    std::optional<Error> error;  // why there is none
+    std::optional<Error> error;  // set if there is no value
   };
   using Item = std::pair<std::string, std::shared_ptr<const Value>>;
 
-  // Sets `value` to one that is there or was waited for; else returns a flight that the caller has to land.
+  // Sets `value` to an existing or awaited one; else returns a flight that the caller must land.
   std::shared_ptr<Flight> join(const std::string& key, std::shared_ptr<const Value>& value) {
     Lock lock(mutex_);
     for (;;) {
@@ -68,7 +68,7 @@ class MemoryCache {
       while (!flight->landed) landing_.wait(lock);
       value = flight->value;
       if (value) return nullptr;
-      // An exception of its own for each: what() of a shared one may be read while the last owner destroys it.
+      // Each thread throws its own exception: a shared one could be destroyed while its what() is read.
       if (flight->error) throw Error(flight->error->kind(), flight->error->message(), flight->error->fields());
     }
   }
@@ -84,7 +84,7 @@ class MemoryCache {
     try {
       if (value) keep(key, value);
     } catch (const std::bad_alloc&) {
-      // The thread that asked for it has it; the next one makes it again.
+      // The requesting thread has the value; the next one makes it again.
     }
   }
 
@@ -95,7 +95,7 @@ class MemoryCache {
     return at->second->second;
   }
 
-  // No value of `key` is there: only its flight keeps one.
+  // Stores a value; only the flight of `key` may do so.
   void keep(const std::string& key, const std::shared_ptr<const Value>& value) DWELL_REQUIRES(mutex_) {
     std::list<Item> item;
     item.emplace_front(key, value);

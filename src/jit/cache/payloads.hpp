@@ -1,4 +1,4 @@
-// The cache's form of objects, images, programs of kernels and lists of files: values to bytes and back.
+// Encodes objects, images, programs of kernels and lists of files for the cache.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,7 @@ Bytes encode(const Image& image);
 Bytes encode(const ModuleObject& object);
 Bytes encode(std::span<const std::string> names);
 
-// Nothing when the bytes, which are not trusted, are no such value.
+// Decode untrusted bytes; return nothing if they are invalid.
 std::optional<Object> decode_object(std::span<const std::byte> bytes);
 std::optional<Image> decode_image(std::span<const std::byte> bytes);
 std::optional<ModuleObject> decode_module(std::span<const std::byte> bytes);

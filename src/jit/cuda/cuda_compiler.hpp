@@ -14,19 +14,19 @@ namespace dwell::jit {
 // `dwell_operators` (in constant memory, extern "C", one dwell::device::Entry an opcode and a null one behind the last) through which the
 // loop calls them. For Tier::lto the loop is another one, compiled with DWELL_INLINE_OPERATORS: it calls the generated function
 // `dwell_dispatch` (src/device/operator_table.hpp), into which operators in LTO-IR are inlined; only the others are in the table. That loop
-// is compiled so that its registers leave room for kInliningWorkers a multiprocessor, unless its operators need more.
+// is compiled with registers for kInliningWorkers a multiprocessor, unless its operators need more.
 class CudaCompiler final : public Compiler {
  public:
   static constexpr std::uint32_t kInliningWorkers = 5;
   struct Options {
-    std::string arch;                       // the device's, "sm_90"; images are for sm_90a where NVRTC knows that
+    std::string arch;                       // the device's, "sm_90"; images are for sm_90a if NVRTC supports it
     std::string loop = default_loop();      // source of the kernel, which declares dwell_operators or dwell_dispatch extern
     std::string kernel = "dwell_resident";  // its name, extern "C"
-    FileCache cache;                        // keeps the compiled loops
+    FileCache cache;                        // stores the compiled loops
   };
-  // The compiler's figures of the loop alone, as it is in Tier::relocatable.
+  // The compiler's figures of the loop alone, in Tier::relocatable.
   struct LoopReport {
-    std::uint32_t spill_bytes = 0;  // stored and loaded by the kernel itself, a thread
+    std::uint32_t spill_bytes = 0;  // of the kernel itself, a thread
     std::string log;                // the assembler's report on every function of the loop
   };
 
@@ -34,7 +34,7 @@ class CudaCompiler final : public Compiler {
   explicit CudaCompiler(Options options);
   ~CudaCompiler() override;
 
-  // The source of the resident loop that the library carries.
+  // Returns the library's embedded source of the resident loop.
   static std::string default_loop();
 
   Object compile(const Unit& unit) override;
@@ -42,17 +42,17 @@ class CudaCompiler final : public Compiler {
   using Compiler::link;
   Image link(std::span<const Opcode> table, Tier tier, std::uint32_t parts) override;
   void prepare(std::uint32_t parts) override { loop(Dispatch::called, parts); }
-  // The text is compiled as a whole program, as it is; it may include dwell's device headers and CUDA's own. ModuleObject::assembly is PTX.
+  // Compiles the unchanged text as a whole program; it may include dwell's device headers and CUDA's own. ModuleObject::assembly is PTX.
   ModuleObject compile_module(const Unit& unit) override;
   // Throws dwell::Error with errc::compiler_unavailable when NVRTC or nvJitLink cannot be opened or does not know the architecture.
   std::string identity() const override;
 
-  // Compiles the loop unless that is done. Throws dwell::Error with errc::compile_failed or errc::compiler_unavailable.
+  // Compiles the loop unless it is compiled already. Throws dwell::Error with errc::compile_failed or errc::compiler_unavailable.
   LoopReport loop_report(std::uint32_t parts = kAllParts);
 
  private:
   struct Tools;
-  // How the loop comes to its operators: called, inlined, or inlined with as many registers as they take.
+  // How the loop runs its operators: called, inlined, or inlined without a register limit.
   enum class Dispatch : std::uint8_t { called, inlined, inlined_free };
   struct Loop;
   struct LoopPlace;
@@ -62,7 +62,7 @@ class CudaCompiler final : public Compiler {
   // The compiler's flags for a source with `options`.
   // `program`: of ordinary kernels, not an operator.
   std::vector<std::string> flags_for(const CompileOptions& options, Form wanted = Form::native) const;
-  // The flags of an operator's first compilation: perhaps for few registers.
+  // The flags of an operator's first compilation, possibly with a register limit.
   std::vector<std::string> operator_flags_for(const Unit& unit) const;
   std::vector<std::string> program_flags_for(const CompileOptions& options) const;
   static CompileOptions loop_options(Dispatch dispatch, std::uint32_t parts = kAllParts);

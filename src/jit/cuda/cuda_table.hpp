@@ -1,5 +1,5 @@
-// The code between the loop and the operators of an image, generated for each link. It names functions by their symbols only, so it is
-// the same for all versions of the device headers.
+// The code between the loop and the operators of an image, generated for each link. It uses functions by their symbols only, so it does not
+// depend on the version of the device headers.
 #pragma once
 
 #include <span>

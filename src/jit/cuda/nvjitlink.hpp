@@ -15,7 +15,7 @@ namespace dwell::jit {
 // The library, open. All members may be called from several threads at once.
 class NvJitLink {
  public:
-  // One thing to link. `name` is what the linker's messages call it.
+  // One input. `name`: its name in the linker's messages.
   struct Input {
     enum class Kind { cubin, ptx, lto_ir };
     Kind kind = Kind::cubin;
@@ -23,9 +23,9 @@ class NvJitLink {
     std::string name;
   };
 
-  // The process's own copy, never closed. Throws dwell::Error with errc::compiler_unavailable; a later call tries again.
+  // Returns the process's instance, never closed. Throws dwell::Error with errc::compiler_unavailable; a later call tries again.
   static NvJitLink& get();
-  // Opens the first of `candidates` that will do.
+  // Opens the first suitable one of `candidates`.
   explicit NvJitLink(const std::vector<std::string>& candidates);
 
   CudaVersion version() const { return version_; }
@@ -42,7 +42,7 @@ class NvJitLink {
  private:
   DynamicLibrary library_;
   CudaVersion version_;
-  Mutex mutex_;  // the linker does not say that it may be called from several threads
+  Mutex mutex_;  // the linker does not document thread safety
 };
 
 }  // namespace dwell::jit

@@ -10,7 +10,7 @@
 
 namespace dwell::jit {
 
-// The result of a compile. All but `log`, which holds the compiler's text in either case, is empty when it failed.
+// The result of a compile. Empty after a failure, except `log`, the compiler's text.
 struct NvrtcResult {
   bool ok = false;
   Bytes bytes;
@@ -28,19 +28,19 @@ class Nvrtc {
     const char* text;
   };
 
-  // The process's own copy. It is never closed, because NVRTC's exit handlers may run before ours. Throws dwell::Error with
+  // Returns the process's instance, never closed: NVRTC's exit handlers may run before ours. Throws dwell::Error with
   // errc::compiler_unavailable; a later call tries again.
   static const Nvrtc& get();
-  // Opens the first of `candidates` that will do.
+  // Opens the first suitable one of `candidates`.
   explicit Nvrtc(const std::vector<std::string>& candidates);
 
   CudaVersion version() const { return version_; }
   std::filesystem::path file() const { return library_.file(); }
-  // The library of built-in functions that it opens when it first compiles; empty when it does not lie beside it.
+  // Returns the library of built-in functions that it opens at its first compile; empty if it is not beside it.
   std::filesystem::path builtins_file() const;
   // The folder of CUDA's own headers that came with it (cuda_fp16.h); empty when there is none.
   std::filesystem::path include_folder() const;
-  // The architectures it compiles for, as the number in sm_90, ascending.
+  // Returns the supported architectures, as the number in sm_90, ascending.
   std::vector<int> architectures() const;
 
   // Compiles `text` to a cubin, or with --dlink-time-opt among `options` and Form::lto to LTO-IR for nvJitLink; `file` is its name in
@@ -55,7 +55,7 @@ class Nvrtc {
 
   DynamicLibrary library_;
   CudaVersion version_;
-  std::vector<DynamicLibrary> builtins_;  // NVRTC itself would look for them by name only
+  std::vector<DynamicLibrary> builtins_;  // NVRTC itself would search them by name only
 };
 
 }  // namespace dwell::jit

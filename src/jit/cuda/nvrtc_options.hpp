@@ -1,4 +1,4 @@
-// From CompileOptions to the flags of NVRTC.
+// Translates CompileOptions to flags of NVRTC.
 #pragma once
 
 #include <span>
@@ -12,22 +12,21 @@
 
 namespace dwell::jit {
 
-// dwell's own choices for a compile, beside the user's options.
+// dwell's own parameters of a compile, beside the user's options.
 struct NvrtcTarget {
-  std::string arch;           // "sm_90a", as choose_architecture gives it
-  bool relocatable = true;    // operators, to be linked with others; false: a whole program of CUDA C++, as it is
+  std::string arch;           // "sm_90a"
+  bool relocatable = true;    // an operator, to be linked with others; false: a whole program of CUDA C++, unchanged
   Form form = Form::native;   // see operator_form
-  std::string cuda_includes;  // the folder of CUDA's own headers, searched behind all others; empty: none
+  std::string cuda_includes;  // the folder of CUDA's own headers, searched last; empty: none
 };
 
 // NVRTC's flags, for the call and for the fingerprint. CompileOptions::headers go to NVRTC beside it.
 // Throws dwell::Error with errc::invalid_argument or errc::unsupported for an option that NVRTC cannot honour.
 std::vector<std::string> nvrtc_flags(const CompileOptions& options, const NvrtcTarget& target);
 
-// The form in which an operator with these options is compiled. Some options would be lost in LTO-IR, where they are the linker's to
-// decide, for all of an image (seen with CUDA 13.0: contraction, denormals and division come out as the linker has them): such an operator
-// stays native whatever is `wanted`. Throws dwell::Error with errc::invalid_argument that names the option when it also asks for lto
-// itself.
+// Returns the form in which an operator with these options is compiled. In LTO-IR the linker decides some options for the whole image (seen
+// with CUDA 13.0: contraction, denormals, division): an operator with such options is always native. Throws dwell::Error with
+// errc::invalid_argument, naming the option, when it also sets lto.
 Form operator_form(const CompileOptions& options, Form wanted);
 
 // ---- Architectures -------------------------------------------------------------------------------------------------------------

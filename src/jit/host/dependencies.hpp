@@ -1,4 +1,4 @@
-// The files that compilers and assemblers write with -MD.
+// Reads the dependency files of -MD.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace dwell::jit {
 
-// The files behind the colon of a rule for make, as g++, clang++ and GNU as write it: names as the compiler opened them.
+// Returns the prerequisites of a make rule, as written by g++, clang++ and GNU as: names as the compiler opened them.
 std::vector<std::string> prerequisites_of(std::string_view rule);
 
 }  // namespace dwell::jit

@@ -17,9 +17,9 @@ class HostCompiler final : public Compiler {
   struct Options {
     // A file, or a name on PATH. Empty: $DWELL_CXX, else the compiler that built dwell, else c++, g++ or clang++ on PATH.
     std::string compiler;
-    // Added to the flags that dwell's own build asked for (sanitizers).
+    // Added to the flags from dwell's own build (sanitizers).
     std::vector<std::string> flags;
-    // A compile that takes longer is ended, and fails.
+    // A longer compile is killed, and fails.
     std::chrono::milliseconds limit = std::chrono::seconds(120);
   };
 
@@ -31,12 +31,12 @@ class HostCompiler final : public Compiler {
   std::string fingerprint(const Unit& unit) override;
   using Compiler::link;
   Image link(std::span<const Opcode> table, Tier tier, std::uint32_t parts) override;
-  // "host compiler: none" when there is none; compile() says what was tried.
+  // "host compiler: none" when there is none; then compile() throws with the names that were tried.
   std::string identity() const override;
 
  private:
   struct Toolchain;
-  // The compiler; looked for by the first call that needs it, and again when its file has changed. Throws errc::compiler_unavailable.
+  // Returns the compiler; searched by the first call that needs it, and again when its file has changed. Throws errc::compiler_unavailable.
   std::shared_ptr<const Toolchain> toolchain() const;
 
   struct State;

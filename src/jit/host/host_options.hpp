@@ -1,4 +1,4 @@
-// From CompileOptions to the flags of the host's C++ compiler.
+// Translates CompileOptions to flags of the host's C++ compiler.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace dwell::jit {
 
-// The compiler, and what the library was built to pass to it.
+// The compiler, and the flags from the library's build.
 struct HostTarget {
   bool clang = false;              // else g++
   std::vector<std::string> flags;  // those of the build (sanitizers)
@@ -19,8 +19,8 @@ struct HostTarget {
 // errc::unsupported for an option that g++ and clang++ cannot honour.
 std::vector<std::string> host_flags(const CompileOptions& options, const HostTarget& target);
 
-// Whether all that an object depends on can be told from its flags: each is known to name no file (libraries, linker scripts, profiles,
-// options of other programs) and not to ask for the machine's own processor. Flags that dwell does not know count as those that do.
+// Whether the flags determine all dependencies of an object: none names a file (libraries, linker scripts, profiles, options of other
+// programs) or selects the machine's own processor. Unknown flags count as such.
 bool flags_can_be_told(const CompileOptions& options);
 
 }  // namespace dwell::jit

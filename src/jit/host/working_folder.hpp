@@ -1,4 +1,4 @@
-// Where the host's compiler works.
+// The host compiler's working folder.
 #pragma once
 
 #include <filesystem>
@@ -10,10 +10,10 @@
 
 namespace dwell::jit {
 
-// Writes `text` to a file, and makes the folders that it lies in. Throws dwell::Error with errc::io_failed, naming the file.
+// Writes `text` to a file, and creates its folders. Throws dwell::Error with errc::io_failed, naming the file.
 void write_file(const std::filesystem::path& path, std::string_view text);
 
-// A private folder with dwell's device headers in include/, and one folder for each compilation under way.
+// A private folder with dwell's device headers in include/, and one folder for each running compilation.
 class WorkingFolder {
  public:
   // The folder of one compilation; it lives as long as this.
@@ -26,7 +26,7 @@ class WorkingFolder {
 
     const std::filesystem::path& path() const { return path_; }
     std::filesystem::path include() const { return folder_->path() / "include"; }
-    // Whether all that was there when the job began is still there, and `file` too. False when a cleaner of /tmp came by.
+    // Whether all files from the begin of the job, and `file`, still exist. False after a cleaner of /tmp.
     bool stands(const std::filesystem::path& file) const;
 
    private:
@@ -34,8 +34,8 @@ class WorkingFolder {
     std::filesystem::path path_;
   };
 
-  // A folder for a new compilation. The private folder is made by the first call, and made again when it is gone, when one of its headers
-  // is, or when this process is a fork of the one that made it. Throws dwell::Error with errc::io_failed. May be called from any thread.
+  // Creates a folder for a new compilation. The first call creates the private folder; later ones recreate it if it or a header is missing,
+  // or if this process is a fork of its creator. Throws dwell::Error with errc::io_failed. May be called from any thread.
   Job start();
 
  private:

@@ -1,4 +1,4 @@
-// Reads what NVIDIA's tools say of a CUDA image in the image itself: which kernels it has, and what each function takes.
+// Reads a CUDA image's kernels, and the resources of its functions.
 #pragma once
 
 #include <cstddef>
@@ -15,15 +15,14 @@
 
 namespace dwell::jit {
 
-// Static memory of one object. The linker adds it up and then knows no more whose it was, so the image carries it for each entry of the
-// object, as the variable SYMBOL_statics that
-// table_source writes.
+// Static memory of one object. The linker only keeps the sum, so the image stores it for each entry of the object, in the variable
+// SYMBOL_statics written by table_source.
 struct Statics {
   std::uint32_t shared_bytes = 0;
   std::uint32_t constant_bytes = 0;
 };
 
-// The static memory of a compiled operator (a relocatable cubin). Zero when the bytes are none.
+// Returns the static memory of a compiled operator (a relocatable cubin). Zero for other bytes.
 Statics read_statics(std::span<const std::byte> object);
 
 // A view of a linked cubin. The bytes are not trusted and must outlive the view.
@@ -39,18 +38,18 @@ class Cubin {
   // The entries of operators: functions with a signature beside them, in the order of the image.
   std::vector<std::string_view> entries() const;
 
-  // A kernel's resources, the functions it may call included: the values that cuFuncGetAttribute gives once it is loaded, so without the
-  // shared memory that CUDA reserves in every block; and the threads of its blocks, as it was compiled. Empty when there is no such kernel
-  // or the image does not say.
+  // Returns a kernel's resources, including the functions it may call: the values of cuFuncGetAttribute after loading, so without the
+  // shared memory that CUDA reserves in every block; and the threads of its blocks, as compiled. Empty if the kernel does not exist or the
+  // image lacks the data.
   std::optional<Resources> kernel(std::string_view name) const;
-  // An entry's resources, the functions it calls included. Empty as for a kernel; static memory is 0 where the image does not say.
+  // Returns an entry's resources, including the functions it calls. Empty as for a kernel; static memory is 0 if the image lacks it.
   std::optional<Resources> entry(std::string_view symbol) const;
 
  private:
   struct Function {
     std::uint32_t registers = 0;
     std::uint32_t frame_bytes = 0;                 // of its own
-    std::optional<std::uint32_t> min_stack_bytes;  // with whatever it calls; only kernels have it
+    std::optional<std::uint32_t> min_stack_bytes;  // including callees; kernels only
   };
 
   explicit Cubin(Elf elf) : elf_(std::move(elf)) {}
@@ -58,7 +57,7 @@ class Cubin {
   void read_calls();
   std::span<const std::byte> info_of(std::string_view function) const;
   std::uint32_t barriers_of(std::string_view function, const Elf::Section& code) const;
-  // Registers, stack and barriers of a function and all that it calls by name. Empty as for a kernel.
+  // Returns registers, stack and barriers of a function and all it calls by name. Empty as for a kernel.
   std::optional<Resources> function(std::string_view name) const;
   Resources reach(std::uint32_t symbol, std::map<std::uint32_t, Resources>& known, unsigned depth) const;
 

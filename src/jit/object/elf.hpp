@@ -16,8 +16,8 @@
 
 namespace dwell::jit {
 
-// A view of an ELF64 little-endian file. The bytes are not trusted and must outlive the view: nothing outside them is read, damaged as
-// they may be, and a section or symbol that does not fit into them counts as absent.
+// A view of an ELF64 little-endian file. The bytes are untrusted and must outlive the view: it never reads outside them, and a section or
+// symbol that does not fit into them counts as absent.
 class Elf {
  public:
   struct Section {
@@ -26,14 +26,14 @@ class Elf {
     std::uint32_t info = 0;
     std::uint64_t flags = 0;
     std::uint64_t address = 0;
-    std::uint64_t size = 0;            // also of a section that takes no bytes of the file
+    std::uint64_t size = 0;            // also for a section without bytes in the file
     std::span<const std::byte> bytes;  // empty for such a section
   };
   struct Symbol {
     std::string_view name;
     std::uint32_t index = 0;    // in its table
     std::uint32_t section = 0;  // 0: undefined; an index above the sections': special
-    std::uint8_t other = 0;     // visibility, and what a machine adds to it
+    std::uint8_t other = 0;     // visibility, and machine-specific bits
     std::uint64_t value = 0;    // an address in a linked file, an offset into its section otherwise
     std::uint64_t size = 0;
   };
@@ -42,7 +42,7 @@ class Elf {
   static std::optional<Elf> open(std::span<const std::byte> bytes);
 
   std::uint16_t machine() const { return machine_; }
-  std::uint32_t flags() const { return flags_; }  // e_flags, whose meaning is the machine's own
+  std::uint32_t flags() const { return flags_; }  // e_flags, machine-specific
   std::uint8_t abi_version() const { return abi_version_; }
 
   const std::vector<Section>& sections() const { return sections_; }
@@ -53,7 +53,7 @@ class Elf {
   const std::vector<Symbol>& symbols() const { return symbols_; }
   // The first defined symbol of that name, or null.
   const Symbol* symbol(std::string_view name) const;
-  // The bytes of a symbol that lies in a section with bytes; empty when there is none.
+  // Returns the bytes of a symbol; empty if it does not exist or its section has no bytes.
   std::span<const std::byte> symbol_bytes(std::string_view name) const;
 
  private:
@@ -69,16 +69,16 @@ class Elf {
   Index symbol_of_;  // those that are defined
 };
 
-// The signature that DWELL_EXPORT emitted as `symbol`_signature into a compiled operator (a relocatable cubin or a shared object). Empty
-// when there is none or it makes no sense.
+// Returns the signature that DWELL_EXPORT emitted as `symbol`_signature into a compiled operator (a relocatable cubin or a shared object).
+// Empty if it is missing or invalid.
 std::optional<Signature> read_signature(std::span<const std::byte> object, const std::string& symbol);
 
-// What DWELL_EXPORT_USES emitted as `symbol`_uses. Empty when there is none or it makes no sense.
+// Returns the uses that DWELL_EXPORT_USES emitted as `symbol`_uses. Empty if they are missing or invalid.
 std::optional<std::vector<Use>> read_uses(std::span<const std::byte> object, const std::string& symbol);
 
 // The entries of an object compiled from `unit`. Throws dwell::Error with errc::compile_failed when one has no signature in it.
 std::vector<Entry> read_entries(const Unit& unit, std::span<const std::byte> object);
-// What that object uses. Throws the same when it does not tell.
+// Returns that object's uses. Throws the same if they are missing.
 std::vector<Use> read_uses(const Unit& unit, std::span<const std::byte> object);
 
 }  // namespace dwell::jit

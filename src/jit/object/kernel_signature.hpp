@@ -12,16 +12,16 @@
 namespace dwell::jit {
 
 // The kernels of a cubin, in the order of its symbol table; empty when it is none. Sizes of parameters are those that the image itself
-// states. Their kinds come from the mangled name: arithmetic types, pointers to them, pointers to structures of unknown size, and all else
-// is Kind::structure. A kernel with C linkage carries no types: its parameters are Kind::opaque, which sizes alone describe. Throws
-// dwell::Error with errc::compile_failed when the image does not say what a kernel takes.
+// states. Their kinds come from the mangled name: arithmetic types, pointers to them, pointers to structures of unknown size; all others
+// are Kind::structure. A kernel with C linkage has no types: its parameters are Kind::opaque, described by their sizes. Throws dwell::Error
+// with errc::compile_failed when the image lacks a kernel's parameters.
 std::vector<ModuleKernel> read_kernels(std::span<const std::byte> cubin);
 
 // The types between the parentheses that end `demangled` ("void f<int>(int, float const*)"), as text. Empty for none, also when there are
 // no parentheses.
 std::vector<std::string_view> parameter_types(std::string_view demangled);
 
-// The parameter of `bytes` bytes whose type the demangler spells so ("float const*").
+// Returns the parameter of `bytes` bytes with this demangled type ("float const*").
 Parameter kernel_parameter(std::string_view type, std::size_t bytes);
 
 }  // namespace dwell::jit

@@ -1,4 +1,4 @@
-// How many workers of a CUDA image fit a multiprocessor, computed from what the image takes. No GPU, no CUDA.
+// Computes how many workers of a CUDA image fit a multiprocessor. Needs no GPU and no CUDA.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace dwell::jit {
 
-// The resource that runs out first. Where several do, the first of these.
+// The limiting resource; of several, the first of these.
 enum class Bottleneck : std::uint8_t { threads, blocks, registers, shared_memory, barriers };
 
 // "registers", "shared memory", ...

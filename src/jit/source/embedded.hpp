@@ -1,5 +1,5 @@
-// The device headers as they were when the library was built. The run-time compilers read these, so an installed library needs no
-// source tree. The table is written at build time by cmake/embed.cmake.
+// The device headers, embedded at build time. The run-time compilers read these, so an installed library needs no source tree. The table is
+// written at build time by cmake/embed.cmake.
 #pragma once
 
 #include <span>
@@ -22,7 +22,7 @@ std::span<const EmbeddedFile> embedded_headers();
 // Whether a header of this name is for operators.
 bool is_operator_header(std::string_view name);
 
-// A digest of all of them, for keys of caches.
+// Returns a digest of all of them, for cache keys.
 const std::string& embedded_headers_digest();
 
 }  // namespace dwell::jit

@@ -1,4 +1,4 @@
-// The name of a compiled source.
+// The cache key of a compiled source.
 #pragma once
 
 #include <span>
@@ -9,13 +9,13 @@
 
 namespace dwell::jit {
 
-// The digest that Compiler::fingerprint gives: of `compiler` (which build it is), its `flags` for this unit, the digest of the files it
-// includes, dwell's own headers, and everything of `unit` but the symbols. 64 lower-case hexadecimal digits.
+// Returns the digest for Compiler::fingerprint: of `compiler` (its build), its `flags` for this unit, the digest of the files it includes,
+// dwell's own headers, and all of `unit` except the symbols. 64 lower-case hexadecimal digits.
 std::string fingerprint_of(const Unit& unit, std::string_view compiler, std::span<const std::string> flags = {},
                            std::string_view includes = {});
 
-// Gives `unit` its fingerprint and compiles by it, with `compile(unit)`; again, a few times, when what it includes changes meanwhile.
-// Throws as `compile`, and IncludesChanged when that does not end.
+// Sets the fingerprint of `unit` and calls `compile(unit)`; retries a few times if its includes change meanwhile. Throws as `compile`, and
+// IncludesChanged after the last retry.
 template <class Compile>
 auto compile_by_fingerprint(Compiler& compiler, Unit& unit, const Compile& compile) {
   for (int again = 3;; --again) {

@@ -1,4 +1,4 @@
-// Finds the files that a text names, as a preprocessor does, up to the evaluation of conditionals and macros.
+// Finds the files that a text includes, as a preprocessor does, without evaluating conditionals and macros.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace dwell::jit {
 
-// One thing that a text asks for.
+// One included name.
 struct Inclusion {
   std::string name;
   bool quoted = false;  // "name", else <name>
@@ -21,7 +21,7 @@ struct Inclusion {
 struct Inclusions {
   std::vector<Inclusion> list;
   bool by_macro = false;      // a name comes from a macro
-  bool by_assembler = false;  // inline assembly may read a file: .include, .incbin, or a text that is more than plain string literals
+  bool by_assembler = false;  // inline assembly may read a file: .include, .incbin, or a text beyond plain string literals
 };
 Inclusions inclusions_of(std::string_view text);
 

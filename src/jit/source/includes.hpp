@@ -1,4 +1,4 @@
-// The files that a source reads besides itself: every file that one of its #include lines can name.
+// The files that a source may include, directly or indirectly.
 #pragma once
 
 #include <functional>
@@ -11,39 +11,38 @@
 
 namespace dwell::jit {
 
-// Where #include looks, in this order: #include "x" in a file first looks in that file's folder; then come `headers` by their very name,
-// `folders`, and `system_folders`. And what is known of the compiler that will read the source. The functions are called when first
-// needed, by the thread that scans.
+// The search order of #include, and properties of the compiler. #include "x" first searches the including file's folder; then follow
+// `headers` by exact name, `folders`, and `system_folders`. The scanning thread calls the functions when first needed.
 struct IncludeSearch {
   const std::map<std::string, std::string>& headers;  // in memory: name to text
   const std::vector<std::string>& folders;            // the user's own
   std::function<std::vector<std::string>()> system_folders = [] { return std::vector<std::string>(); };
-  // Where NVRTC looks for #include "x" of a header in memory before `folders`: as if that header lay below the folder in which the process
-  // is. Empty: nowhere.
+  // The folder that NVRTC searches before `folders` for #include "x" of a header in memory: as if the header were below the process's
+  // current folder. Empty: none.
   std::string current_folder = {};
-  // Names that are known otherwise (dwell's own headers) and not looked for.
+  // Names that are not searched (dwell's own headers).
   std::function<bool(std::string_view)> is_known = [](std::string_view) { return false; };
-  // Files that the compiler was seen to read and that no #include names.
+  // Files that the compiler has read without an #include.
   std::span<const std::string> unnamed_files = {};
-  // Whether the compiler tells what it has read (see `unnamed_among`).
+  // Whether the compiler reports the files it has read (see `unnamed_among`).
   bool compiler_tells = false;
   // Whether inline assembly can read files.
   bool assembler_reads = false;
 };
 
-// A digest of the names and contents of all files that `text` and its headers may include, directly or by others, and of
-// `search.unnamed_files`. Conditionals are not evaluated, so it is the same for two compilations only if both read the same. Names that are
-// not found are in it as missing. Empty when there is nothing to read.
+// Returns a digest of the names and contents of all files that `text` and its headers may include, directly or indirectly, and of
+// `search.unnamed_files`. Conditionals are not evaluated, so equal digests imply that two compilations read the same. Names that are not
+// found are included as missing. Empty if there are no files.
 //
-// Nothing at all when it cannot be told: a name in #include comes from a macro, inline assembly may read a file, or a file has more than
-// 256 MiB. In a file of the system's folders assembly is passed over, and so is a macro if the compiler tells what it has read.
+// Returns nothing if the files cannot be determined: a name in #include comes from a macro, inline assembly may read a file, or a file has
+// more than 256 MiB. Files of the system's folders may contain assembly, and macros if the compiler reports the files it has read.
 //
-// A file is read once in the life of the process, as long as its stamp stays. The files behind a header of the system (hundreds for one of
-// C++) are looked at again after a second, not earlier. May be called from several threads at once.
+// Reads a file once per process while its stamp is unchanged. Files included by a system header (hundreds for one of C++) are checked again
+// after a second at the earliest. May be called from several threads at once.
 std::optional<std::string> digest_of_includes(std::string_view text, const IncludeSearch& search);
 
-// Those of `files`, which a compiler says that it has read, that digest_of_includes(text, search) did not see. Names that lead to one file
-// count as the same.
+// Returns those of `files`, read by a compiler, that digest_of_includes(text, search) did not see. Different names of one file count as
+// equal.
 std::vector<std::string> unnamed_among(std::span<const std::string> files, std::string_view text, const IncludeSearch& search);
 
 }  // namespace dwell::jit

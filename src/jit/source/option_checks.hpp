@@ -1,5 +1,5 @@
-// Both compilers' checks of CompileOptions before they make flags of them. Every refusal is errc::invalid_argument or errc::unsupported,
-// names the option, and says what is possible.
+// Checks of CompileOptions shared by both compilers. Every error is errc::invalid_argument or errc::unsupported, names the option, and
+// lists what is possible.
 #pragma once
 
 #include <span>
@@ -12,7 +12,7 @@
 
 namespace dwell::jit {
 
-// The error for `option` of CompileOptions. Its fields: "option", and the name as "CompileOptions::standard".
+// Returns the error for `option` of CompileOptions. Its fields: "option", and the name as "CompileOptions::standard".
 Error option_error(errc code, std::string_view option, const std::string& message);
 
 // Throws unless the standard is 14, 17 or 20.
@@ -26,8 +26,8 @@ std::vector<std::string> checked_defines(const CompileOptions& options);
 // one that is no folder.
 std::vector<std::string> checked_include_paths(const CompileOptions& options);
 
-// Throws unless every name of `headers` is a relative path that stays below where it starts and is none of dwell's own, and every text is
-// free of null characters.
+// Throws unless every name of `headers` is a relative path that stays below its root and is none of dwell's own, and no text contains a
+// null character.
 void check_headers(const CompileOptions& options);
 
 // A flag that must not be among CompileOptions::flags. `name` is written without leading dashes and stands for "-name", "--name" and
@@ -37,7 +37,7 @@ struct RefusedFlag {
   std::string_view reason;
   bool joined = false;
 };
-// Why flags that name files are refused.
+// The reason for refusing flags that name files.
 inline constexpr std::string_view kUnseenByCache = "the cache would not see the file; use #include with include_paths or headers";
 
 // Throws when one of `flags` is among `refused`, does not begin with a dash (it would name a file), or holds a line end or null character.

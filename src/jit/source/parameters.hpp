@@ -1,4 +1,4 @@
-// What an operator's parameters are by its source's text, to say in one line what is wrong with them: compilers take a page.
+// Reads an operator's parameters from its source, for one-line errors in place of a compiler's page.
 #pragma once
 
 #include <optional>
@@ -17,11 +17,11 @@ struct WrittenParameter {
   std::string type;
 };
 
-// Those behind DWELL_OPERATOR(name). Nothing where the text has no such declaration.
+// Returns the parameters after DWELL_OPERATOR(name). Nothing if the text has no such declaration.
 std::optional<std::vector<WrittenParameter>> parameters_in(std::string_view text, std::string_view name);
 
-// Why an operator cannot have the parameters it has; `log` is the compiler's text, whose errors are all at the export or in dwell's own
-// headers. Nothing where something else is to blame.
+// Returns why an operator's parameters are invalid. `log`: the compiler's text, with all errors at the export or in dwell's own headers.
+// Nothing if there is another cause.
 std::optional<std::string> wrong_parameter(std::string_view text, std::string_view name, std::string_view log);
 
 }  // namespace dwell::jit

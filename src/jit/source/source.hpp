@@ -1,4 +1,4 @@
-// From an operator's source to the text that is compiled, and from the compiler's text to what its author is told.
+// Wraps an operator's source for the compiler, and rewrites the compiler's text for the source's author.
 #pragma once
 
 #include <string>
@@ -22,19 +22,19 @@ void check_text(const Unit& unit);
 // or the text holds a null character.
 std::string wrapped_source(const Unit& unit);
 
-// The #line directive, with its line end, behind which the text is line `line` of `file`.
+// Returns the #line directive, with its line end, after which the text is line `line` of `file`.
 std::string line_directive(int line, std::string_view file);
 
 // The length of the leading part of `text`: whole lines of nothing but blanks, comments and preprocessor directives, with every #if of
 // the part closed in it.
 std::size_t leading_part(std::string_view text);
 
-// The compiler's text as the author of `unit` should read it: without the decoration of wrapped_source, without the errors that only
-// follow from earlier ones at the export, bounded in length.
+// Returns the compiler's text for the author of `unit`: without the decoration of wrapped_source and the follow-up errors at the export,
+// bounded in length.
 std::string readable_log(const Unit& unit, std::string_view log);
 
-// The error of a compile of wrapped_source(unit) that failed with `log`: errc::operator_not_found when the only trouble is that the
-// text does not define the operator, else errc::compile_failed.
+// Returns the error of a compile of wrapped_source(unit) that failed with `log`: errc::operator_not_found if the text merely does not
+// define the operator, else errc::compile_failed.
 Error compile_error(const Unit& unit, std::string_view log);
 
 }  // namespace dwell::jit
