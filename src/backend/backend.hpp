@@ -1,7 +1,7 @@
-// The whole contract of a backend: memory, images, leases, and kernels beside them. Another device needs no more than this.
+// The interface of a backend: memory, images, leases, and kernels beside them. A new device implements only this.
 //
-// A backend moves bytes and runs leases; it knows nothing of tasks, operators or tickets. The runtime calls it from several threads,
-// but never two of start and finish at once, nor two loads of images.
+// A backend copies memory and runs leases; it is independent of tasks, operators and tickets. Thread safety: called from several threads,
+// but start and finish never concurrently, nor two loads of images.
 #pragma once
 
 #include <cstddef>
@@ -18,12 +18,12 @@
 
 namespace dwell::backend {
 
-// Memory with an address on the device and, where the host can reach it, one there. Frees itself; must not outlive its backend.
+// Memory with an address on the device and, if the host can access it, one on the host. Frees itself; must not outlive its backend.
 class Allocation {
  public:
   virtual ~Allocation() = default;
   std::uint64_t device() const noexcept { return device_; }
-  void* host() const noexcept { return host_; }  // null for memory the host cannot reach
+  void* host() const noexcept { return host_; }  // null if the host cannot access the memory
   std::size_t bytes() const noexcept { return bytes_; }
 
  protected:
@@ -32,11 +32,10 @@ class Allocation {
   std::size_t bytes_ = 0;
 };
 
-// Memory of the device that can grow at its end, up to a limit. What lies in it stays where it is.
+// Device memory that can grow at its end, up to a limit. Its content does not move.
 class Region : public Allocation {
  public:
-  // Makes it at least so many bytes; in the new ones is whatever is in it. Leases may run. Throws errc::out_of_memory, also for more than
-  // the limit.
+  // Grows it to at least `bytes`; new bytes are uninitialised. Leases may run. Throws errc::out_of_memory, also beyond the limit.
   virtual void grow(std::size_t bytes) = 0;
 };
 
@@ -45,20 +44,20 @@ class Region : public Allocation {
 class LoadedImage {
  public:
   virtual ~LoadedImage() = default;
-  // Workers that can live on the device at once when each has `scratch_bytes` of scratch memory, given what the image takes.
+  // Returns the workers that fit the device at once, each with `scratch_bytes` of scratch memory and the image's resources.
   virtual std::uint32_t max_workers(std::uint32_t scratch_bytes) const = 0;
-  // The device address of a variable that an object of it exports; 0 when there is none. Throws errc::device_lost.
+  // Returns the device address of a variable that one of its objects exports; 0 if there is none. Throws errc::device_lost.
   virtual std::uint64_t variable(const std::string&) const { return 0; }
 };
 
-// Kernels of a program of the user's own, loaded, by their place in the list of symbols that they were loaded with. Unloads itself; must
-// not outlive its backend, nor be destroyed while one of its launches is in flight.
+// Loaded kernels of a user's program, numbered by the list of symbols at loading. Unloads itself; must not outlive its backend, nor be
+// destroyed while one of its launches is in flight.
 class LoadedModule {
  public:
   virtual ~LoadedModule() = default;
 };
 
-// A launch: kernel, extent, stream. `parameters` point to the values that the kernel takes, which are copied at once.
+// A launch: kernel, extent, stream. `parameters` point to the kernel's arguments, which are copied at once.
 struct KernelLaunch {
   std::size_t kernel = 0;
   std::uint32_t grid[3] = {1, 1, 1};
@@ -68,35 +67,35 @@ struct KernelLaunch {
   std::span<const void* const> parameters;
 };
 
-// Memory of the device to be copied into the host's.
+// A copy from device memory to host memory.
 struct HostCopy {
   void* to;
   std::uint64_t from;
   std::size_t bytes;
 };
 
-// How far a launch is. Frees itself, without waiting; must not outlive its backend.
+// The completion of a launch. Frees itself, without waiting; must not outlive its backend.
 class Completion {
  public:
   virtual ~Completion() = default;
-  // Whether its stream has come past the launch. May be called from any thread, never blocks. Throws errc::device_lost with the device's
-  // own text when it never will.
+  // Whether its stream has passed the launch. May be called from any thread, never blocks. Throws errc::device_lost with the device's own
+  // text when it never will.
   virtual bool done() = 0;
 };
 
 struct DeviceInfo {
   std::string device;                 // "cpu", "cuda:0"
   std::string name;                   // as the vendor names it
-  std::string target;                 // operators are compiled for it: "host", "sm_90"
+  std::string target;                 // the compiler's target: "host", "sm_90"
   std::uint32_t default_workers = 0;  // when Options::workers is 0
   std::uint64_t default_lease_ns = 0;
   std::uint64_t default_idle_ns = 0;
-  std::uint64_t give_way_ns = 0;      // how long the device stays empty for a call of others that waits for it; 0: none does
+  std::uint64_t give_way_ns = 0;      // time for which the device stays empty for waiting calls of others; 0: none wait
   bool on_host = false;               // its workers share the host's processors
-  bool host_memory_waits = false;     // freeing memory that the host reaches waits for the end of the lease
-  bool memory_needs_lease = false;    // a tool that checks accesses knows only memory allocated before the lease was started
-  bool kernels_queue = false;         // the same tool starts no kernel before the ones before it have ended, and makes all slower
-  std::uint32_t multiprocessors = 0;  // that share the workers; 0 where there are none
+  bool host_memory_waits = false;     // freeing host-accessible memory waits for the end of the lease
+  bool memory_needs_lease = false;    // under a checking tool that knows only memory allocated before the start of the lease
+  bool kernels_queue = false;         // the same tool serialises kernels, and slows everything down
+  std::uint32_t multiprocessors = 0;  // that share the workers; 0: none
   std::uint64_t memory_bytes = 0;
 };
 
@@ -106,77 +105,74 @@ class Backend {
 
   virtual DeviceInfo info() const = 0;
 
-  // Device memory, cleared, aligned to 256 bytes. Throws errc::out_of_memory.
+  // Allocates cleared device memory, aligned to 256 bytes. Throws errc::out_of_memory.
   virtual std::unique_ptr<Allocation> allocate(std::size_t bytes) = 0;
-  // Device memory of so many bytes, cleared, aligned to 256 bytes, that may grow to `limit`: a limit takes addresses, no memory. Throws
-  // errc::out_of_memory.
+  // Allocates `bytes` of cleared device memory, aligned to 256 bytes, that may grow to `limit`: the limit reserves addresses, no memory.
+  // Throws errc::out_of_memory.
   virtual std::unique_ptr<Region> reserve(std::size_t bytes, std::size_t limit) = 0;
-  // Host memory that the device reaches too, cleared, aligned to 256 bytes. Throws errc::out_of_memory.
+  // Allocates cleared host memory that the device can access, aligned to 256 bytes. Throws errc::out_of_memory.
   virtual std::unique_ptr<Allocation> allocate_host(std::size_t bytes) = 0;
-  // Memory of others, for as long as the allocation lives, which keeps `keep_alive` meanwhile; for good when the device has been abandoned.
-  // Its host address is null for memory of the device that the host cannot reach. `bytes` is not 0. Throws errc::invalid_argument with the
-  // reason when the device does not reach the memory: all of it; errc::unsupported where a backend takes none, as the one below does.
+  // Wraps foreign memory. The allocation keeps `keep_alive`; permanently once the device was abandoned. Its host address is null for device
+  // memory that the host cannot access. `bytes` must not be 0. Throws errc::invalid_argument with the reason when the device cannot access
+  // all of the memory; errc::unsupported where a backend wraps none, as this default.
   virtual std::unique_ptr<Allocation> wrap(void* pointer, std::size_t bytes, std::shared_ptr<void> keep_alive);
-  // Memory of this process, made one that the device reaches too, for as long as the allocation lives; else as wrap.
+  // Makes memory of this process accessible to the device for the life of the allocation; else as wrap.
   virtual std::unique_ptr<Allocation> pin(void* pointer, std::size_t bytes, std::shared_ptr<void> keep_alive) {
     return wrap(pointer, bytes, std::move(keep_alive));
   }
   // Copies between the host's and device memory; returns when done. Safe while a lease runs. Throws errc::device_lost.
   virtual void copy_to_device(std::uint64_t to, const void* from, std::size_t bytes) = 0;
   virtual void copy_to_host(void* to, std::uint64_t from, std::size_t bytes) = 0;
-  // The same within device memory, of ranges that have nothing in common.
+  // Copies within device memory, between disjoint ranges.
   virtual void copy_on_device(std::uint64_t to, std::uint64_t from, std::size_t bytes) = 0;
   // Sets memory of the device to zero.
   virtual void clear(std::uint64_t at, std::size_t bytes) = 0;
-  // As copy_to_device, of what `make` puts into memory of so many bytes that it is given, all of it: memory from which the device copies
-  // well, by default like any other. `make` calls no member of the backend.
+  // As copy_to_device, from a staging buffer of `bytes` that `make` must fill entirely. A backend may use memory from which copies are
+  // fast. `make` must not call the backend.
   virtual void write_to_device(std::uint64_t to, std::size_t bytes, const std::function<void(std::byte*)>& make) {
     const auto made = std::make_unique_for_overwrite<std::byte[]>(bytes);
     make(made.get());
     copy_to_device(to, made.get(), bytes);
   }
-  // The same for several, of which the device may make one while it is asked for the next: one wait for all. When it throws, none is under
-  // way.
+  // Makes several copies with one wait; the device may start one while the next is enqueued. If it throws, none is in progress.
   virtual void copy_all_to_host(std::span<const HostCopy> copies) {
     for (const HostCopy& one : copies) copy_to_host(one.to, one.from, one.bytes);
   }
 
-  // Loads a linked image. Leases may run, and be started meanwhile; it may wait for those that were started before. Throws
-  // errc::device_lost, errc::link_failed (the image is not one of this backend's).
+  // Loads a linked image. Leases may run and be started meanwhile; it may wait for earlier ones. Throws errc::device_lost,
+  // errc::link_failed (the image is not one of this backend's).
   virtual std::unique_ptr<LoadedImage> load(std::span<const std::byte> image) = 0;
 
-  // Begins a lease and returns; lease.report->left[lease.slot] shows its end. Others may be on the device, none with the same slot. At most
-  // device::kMostLeases. Throws errc::device_lost.
+  // Begins a lease and returns; lease.report->left[lease.slot] shows its end. Up to device::kMostLeases may be on the device, with
+  // different slots. Throws errc::device_lost.
   virtual void start(LoadedImage& image, const device::Lease& lease) = 0;
-  // The same for a burst: it begins when what `stream` holds has ended. Bursts follow each other, whatever their streams. Null, and on
-  // devices without streams: begins at once.
+  // Begins a burst, after earlier work of `stream`. Bursts run one after the other, also on different streams. With a null stream, and on
+  // devices without streams, begins at once.
   virtual void start_burst(LoadedImage& image, const device::Lease& lease, void* stream) {
     static_cast<void>(stream);
     start(image, lease);
   }
-  // Whatever is put into `stream` later begins when the last burst has ended. May wait until it has: calls of other threads that wait for
-  // the device keep locks that this needs. Throws errc::device_lost.
+  // Orders later work of `stream` after the last burst. May wait for its end: other threads' calls that wait for the device hold locks that
+  // this needs. Throws errc::device_lost.
   virtual void order_behind_burst(void* stream) { static_cast<void>(stream); }
-  // Returns once the device is rid of all leases, which have reported their end. Throws errc::device_lost.
+  // Returns once all leases, which have reported their end, are off the device. Throws errc::device_lost.
   virtual void finish() = 0;
-  // Loads the kernels of a program that stands beside the image, under the same conditions as load. Throws errc::link_failed,
-  // errc::out_of_memory, errc::device_lost, and errc::unsupported where a device has no such programs, as the one below does.
+  // Loads the kernels of a program beside the image, under the same conditions as load. Throws errc::link_failed, errc::out_of_memory,
+  // errc::device_lost, and errc::unsupported where a device has no such programs, as this default.
   virtual std::unique_ptr<LoadedModule> load_kernels(std::span<const std::byte> program, std::span<const std::string> symbols);
-  // Launches a kernel; leases run or do not. May be called from any thread. Throws errc::invalid_argument, naming the limit, for what the
-  // kernel or the device does not allow; errc::device_lost.
+  // Launches a kernel, with or without running leases. May be called from any thread. Throws errc::invalid_argument, naming the exceeded
+  // limit of the kernel or the device; errc::device_lost.
   virtual std::unique_ptr<Completion> launch(LoadedModule& kernels, const KernelLaunch& launch);
 
-  // The fault of the device since the last lease began, empty if there is none. May be called at any time, never blocks.
+  // Returns the device's fault since the last lease began; empty if there is none. May be called at any time, never blocks.
   virtual std::string fault() = 0;
-  // The task or kernel that hangs on the device and keeps it from being opened as new in this process; empty when none does. Asked after a
-  // failure, never blocks. A backend that was abandoned may find that the task has ended after all, and then gives everything back when it
-  // is destroyed.
+  // Returns the hanging task or kernel that keeps the device from being reopened in this process; empty if none does. Called after a
+  // failure, never blocks. If the task has ended after all, an abandoned backend frees everything in its destructor.
   virtual std::string stuck() { return {}; }
-  // A task hangs and will not return: from now on nothing may wait for the device, destructors included; resources may leak.
+  // Abandons a device with a hanging task: from now on nothing may wait for the device, destructors included; resources may leak.
   virtual void abandon() = 0;
-  // What the exception said that a task has failed with (status::exception). `of`: the low bits of the position of a task of the ring, or
-  // the cell of a node's record and device::InFlight::kNode. Empty when that is not known, or not any more. May be called at any time,
-  // never blocks.
+  // Returns the message of the exception that failed a task (status::exception). `of`: the low bits of a ring task's position, or the cell
+  // of a node's record and device::InFlight::kNode. Empty if unknown or overwritten. May be called at any time, never blocks.
   virtual std::string thrown(std::uint64_t of) {
     static_cast<void>(of);
     return {};

@@ -1,4 +1,4 @@
-// The CPU as a device: one thread a worker.
+// The CPU as a device: one thread per worker.
 #pragma once
 
 #include <memory>
@@ -7,7 +7,7 @@
 
 namespace dwell::backend {
 
-// Never fails for want of a device; throws errc::out_of_memory when its threads cannot be made.
+// Opens the CPU. Throws errc::out_of_memory when its threads cannot be started.
 std::unique_ptr<Backend> open_cpu();
 
 }  // namespace dwell::backend

@@ -18,7 +18,7 @@ class LoadedObject {
 
   // The address of a symbol that it exports. Throws dwell::Error with errc::link_failed when there is none.
   const void* entry(const std::string& symbol) const;
-  // The same; null when there is none.
+  // As entry, but null when there is none.
   const void* find(const std::string& symbol) const noexcept;
 
  private:

@@ -8,15 +8,15 @@
 
 namespace dwell::backend {
 
-// The device behind an ordinal. Its memory and compute mode are not looked at. Throws errc::device_unavailable when there is none, or when
-// it cannot run dwell: with the reason.
+// Returns the device of an ordinal. Does not check its memory and compute mode. Throws errc::device_unavailable with the reason when it
+// does not exist, or cannot run dwell.
 CUdevice usable_device(const Driver& driver, int ordinal);
 
 int attribute_of(const Driver& driver, CUdevice device, CUdevice_attribute attribute);
 std::string name_of(const Driver& driver, CUdevice device);
 std::uint64_t memory_of(const Driver& driver, CUdevice device);
 
-// When Options::workers is 0, as far as they fit.
+// The default for Options::workers 0, if they fit.
 inline constexpr std::uint32_t kWorkersPerMultiprocessor = 4;
 
 }  // namespace dwell::backend

@@ -7,7 +7,7 @@
 
 namespace dwell::backend {
 
-// A device as the driver describes it without a context on it.
+// A device as described by the driver, without a context.
 struct CudaDeviceSummary {
   int ordinal = 0;
   std::string name;
@@ -20,12 +20,12 @@ struct CudaDeviceSummary {
 };
 
 struct CudaDevices {
-  int driver_version = 0;  // of CUDA: 13020 is 13.2; 0 when there is no driver that will do
+  int driver_version = 0;  // of CUDA: 13020 is 13.2; 0 without a suitable driver
   std::vector<CudaDeviceSummary> devices;
   std::string problem;  // why there are no devices, or not all; empty when nothing is wrong
 };
 
-// Opens the driver; a failure is in `problem`. Throws nothing but std::bad_alloc.
+// Opens the driver; stores a failure in `problem`. Throws only std::bad_alloc.
 CudaDevices cuda_devices();
 
 }  // namespace dwell::backend

@@ -1,4 +1,4 @@
-// An image with the loop in it, loaded onto a CUDA device.
+// Loads images with the loop onto a CUDA device.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace dwell::backend {
 
-// Whether these bytes are a whole cubin. The driver takes no size and trusts what the headers say of it.
+// Whether these bytes are a complete cubin. The driver takes no size and trusts the headers.
 bool is_cubin(std::span<const std::byte> cubin);
 
 // The context is current. Throws errc::link_failed, errc::out_of_memory, errc::device_lost.

@@ -1,4 +1,4 @@
-// Memory for a CUDA device, on it or pinned on the host, of dwell's own or of others.
+// Memory for a CUDA device: on it or pinned on the host, dwell's own or foreign.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace dwell::backend {
 
-// Cleared memory. The context is current. Throws errc::out_of_memory, errc::device_lost. Memory on the device comes from the place's pool,
-// and waits for no lease to be freed; that on the host does wait.
+// Allocates cleared memory. The context is current. Throws errc::out_of_memory, errc::device_lost. Device memory comes from the place's
+// pool, and is freed without waiting for leases; freeing host memory waits.
 std::unique_ptr<Allocation> allocate_cuda(const CudaPlace& place, std::size_t bytes);
 std::unique_ptr<Allocation> allocate_cuda_host(const CudaPlace& place, std::size_t bytes);
 
@@ -18,13 +18,13 @@ std::unique_ptr<Allocation> allocate_cuda_host(const CudaPlace& place, std::size
 // while no lease is on the device.
 std::unique_ptr<Region> reserve_cuda(const CudaPlace& place, std::size_t bytes, std::size_t limit);
 
-// Memory of others: of the device, managed, or pinned on the host. The context is current. Throws errc::invalid_argument with the reason
-// when the device `ordinal`, which is the place's, does not reach it.
+// Wraps foreign memory: of the device, managed, or pinned on the host. The context is current. Throws errc::invalid_argument with the
+// reason when the device `ordinal`, the place's, cannot access it.
 std::unique_ptr<Allocation> wrap_cuda(const CudaPlace& place, int ordinal, void* pointer, std::size_t bytes,
                                       std::shared_ptr<void> keep_alive);
 
-// Memory of this process that nobody has pinned, for both sides to reach. The context is current. Throws errc::out_of_memory, and
-// errc::invalid_argument where the system does not let CUDA pin it. Unpinning waits for leases, as freeing pinned memory does.
+// Pins memory of this process that is not pinned yet. The context is current. Throws errc::out_of_memory, and errc::invalid_argument where
+// the system does not allow it. Unpinning waits for leases, as freeing pinned memory does.
 std::unique_ptr<Allocation> pin_cuda(const CudaPlace& place, void* pointer, std::size_t bytes, std::shared_ptr<void> keep_alive);
 
 }  // namespace dwell::backend

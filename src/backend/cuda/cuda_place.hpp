@@ -10,16 +10,16 @@
 
 namespace dwell::backend {
 
-// Owned by the backend, which outlives all that refers to it.
+// Owned by the backend, which outlives all users.
 struct CudaPlace {
   const Driver& driver;
   const CUdevice device;
   CUcontext context = nullptr;
-  CUstream leases[device::kMostLeases] = {};  // by slot; the first is that of all bursts
+  CUstream leases[device::kMostLeases] = {};  // by slot; the first is for all bursts
   CUstream copies = nullptr;
   CUstream launches = nullptr;  // of kernels whose launch names no stream
   CUmemoryPool pool = nullptr;
-  // Nothing may wait for the device any more. A flag of its own: nothing else is published with it, so relaxed accesses do.
+  // Nothing may wait for the device any more. Relaxed accesses suffice: it publishes no other data.
   std::atomic<bool> abandoned{false};
 
   bool is_abandoned() const noexcept { return abandoned.load(std::memory_order_relaxed); }
@@ -37,8 +37,8 @@ class Entered {
   Current current_;
 };
 
-// For destructors: gives something back, with the context current. Not when the device is abandoned, where that might wait for ever, nor
-// when a fault or the end of the process has taken all of it already.
+// For destructors: frees something with the context current. Skips it when the device is abandoned, where it might wait for ever, and when
+// a fault or the end of the process has freed everything already.
 template <class GiveBack>
 void give_back(const CudaPlace& place, const GiveBack& something) {
   if (place.is_abandoned()) return;

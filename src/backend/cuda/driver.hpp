@@ -1,4 +1,4 @@
-// libcuda, opened at run time: CUDA's headers give types, nothing of CUDA is linked.
+// libcuda, opened at run time: uses CUDA's headers for types, links nothing of CUDA.
 #pragma once
 
 #include <cuda.h>
@@ -9,7 +9,7 @@
 
 static_assert(CUDA_VERSION >= 12040, "cuFuncLoad came with CUDA 12.4");
 
-// The driver functions in use, without the one that is looked up by hand. cuda.h renames many of them (cuMemFree is cuMemFree_v2), so
+// The driver functions in use, except the one that is looked up by hand. cuda.h renames many of them (cuMemFree is cuMemFree_v2), so
 // the list must be expanded before a name is turned into text: then symbol, type and version always agree with the header.
 #define DWELL_CUDA_FUNCTIONS(X)                  \
   X(cuInit)                                      \
@@ -79,7 +79,7 @@ namespace dwell::backend {
 struct Driver {
   static constexpr int kOldest = 12040;  // cuFuncLoad, and what images made by CUDA 12.4 and newer need
 
-  // The process's own. Throws dwell::Error with errc::device_unavailable, naming the file, its fault and the version that is needed; a
+  // Returns the process's driver. Throws dwell::Error with errc::device_unavailable, naming the file, its fault and the required version; a
   // later call tries again.
   static const Driver& get();
   // Opens `library`, a file or a name for the loader to search. Throws as get() does.
@@ -87,14 +87,14 @@ struct Driver {
   Driver(const Driver&) = delete;
   Driver& operator=(const Driver&) = delete;
 
-  std::string file;  // where the loader found it
+  std::string file;  // the path that the loader found
   int version = 0;   // of CUDA: 13020 is 13.2
 
 #define DWELL_CUDA_DECLARE(name) decltype(::name)* name = nullptr;
   DWELL_CUDA_FUNCTIONS(DWELL_CUDA_DECLARE)
 #undef DWELL_CUDA_DECLARE
 
-  // A result in words: "out of memory (CUDA_ERROR_OUT_OF_MEMORY)".
+  // Formats a result: "out of memory (CUDA_ERROR_OUT_OF_MEMORY)".
   std::string text(CUresult result) const;
   // Throws dwell::Error unless `result` is success; the message says `what` failed and why. The code is out_of_memory,
   // invalid_argument, device_unavailable, link_failed or unsupported where the result says so, else device_lost.
@@ -109,10 +109,10 @@ struct Driver {
 // 12040 as "12.4".
 std::string cuda_version_text(int version);
 
-// Makes a context current for as long as it lives, and then the one from before. A thread that has it current already pays one look.
+// Makes a context current while it lives, and then restores the previous one. Costs one query if it is current already.
 //
-// While somebody captures a stream in CUDA's global mode, as PyTorch does, calls that could take part by accident fail in every thread, and
-// end the capture with an error. The runtime's own go to no stream that is captured but where it is asked to, so they are not looked at.
+// During a capture in CUDA's global mode, as PyTorch's, unsafe calls fail in every thread, and end the capture with an error. The runtime's
+// own calls use captured streams only on request, so it exempts them from this check.
 class Current {
  public:
   Current(const Driver& driver, CUcontext context) noexcept : driver_(driver) {
@@ -131,7 +131,7 @@ class Current {
   Current(const Current&) = delete;
   Current& operator=(const Current&) = delete;
 
-  // Whether the context is current. It cannot be made so once CUDA has shut down.
+  // Whether the context is current. Fails once CUDA has shut down.
   CUresult result() const noexcept { return result_; }
 
  private:
