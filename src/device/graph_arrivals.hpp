@@ -27,13 +27,15 @@ DWELL_DEVICE bool arrive(u64 base, u32 states, u32 edge, bool failed, u32* node)
 }
 
 // Prefetches the records and states of these successors, where one thread arrives at one after the other.
-DWELL_DEVICE void expect_arrivals(u64 base, u32 states, const Links& links, const u32* edges) {
-  if (kLanes > 1) return;
+DWELL_DEVICE void expect_arrivals([[maybe_unused]] u64 base, [[maybe_unused]] u32 states, [[maybe_unused]] const Links& links,
+                                  [[maybe_unused]] const u32* edges) {
+#if !DWELL_PARALLEL_GROUP
   for (u32 i = 0; i < links.count; ++i) {
     const u32 edge = links.count > 2 ? edges[i] : i == 0 ? links.first : links.second;
     prefetch(record(base, edge & ~kOnly));
     if ((edge & kOnly) == 0) prefetch_to_write(state(base, states, edge & ~kOnly));
   }
+#endif
 }
 
 // Adds the successors that are ready to work.node. Called by all lanes, with their own edges.
