@@ -31,7 +31,7 @@ class After {
   }
 
   std::span<const Ticket> tickets() const noexcept { return {ticket_.data(), count_}; }
-  // Whether the task also runs after a failure of one of them.
+  // Returns whether the task also runs after a failure of one of them.
   bool any_result() const noexcept { return any_result_; }
 
  private:

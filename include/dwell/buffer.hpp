@@ -13,7 +13,7 @@
 
 namespace dwell {
 
-// Where a buffer lies. The host reads results in host memory without a copy; each task then pays for a wider fence.
+// The memory of a buffer. The host reads host memory without a copy; each task that names such a buffer pays for a wider fence.
 enum class Memory : std::uint8_t { device, host };
 
 template <class T>

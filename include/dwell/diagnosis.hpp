@@ -1,4 +1,4 @@
-// What a runtime's tasks wait for, and which task blocks which.
+// A diagnosis of waiting tasks: their reasons, and which task blocks which.
 #pragma once
 
 #include <chrono>

@@ -33,7 +33,7 @@ class DlpackTensor {
   // Returns all elements between the lowest address and the highest, as an argument of a task: the view's elements in row-major order if it
   // is contiguous.
   BufferView memory() const { return BufferView(memory_, view_.type()); }
-  // Whether the producer forbids writes, or has made a copy, in which writes would be lost. dwell does not enforce it.
+  // Returns whether the producer forbids writes, or has made a copy, which would lose them. dwell does not enforce it.
   bool read_only() const noexcept { return read_only_; }
 
  private:

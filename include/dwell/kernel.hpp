@@ -70,8 +70,8 @@ constexpr Parameter kernel_parameter() {
 }
 
 constexpr bool is_pointer(const Parameter& parameter) { return parameter.kind == Kind::pointer || parameter.kind == Kind::const_pointer; }
-// Whether a kernel's parameter `declared` accepts an argument `given`. Any pointer accepts void*, as in C; an opaque parameter accepts
-// any value of its size.
+// Returns whether a kernel's parameter `declared` accepts an argument `given`. Any pointer accepts void*, as in C; an opaque parameter
+// accepts any value of its size.
 constexpr bool kernel_accepts(const Parameter& declared, const Parameter& given) {
   if (declared.kind == Kind::opaque) return declared.bytes == (is_pointer(given) ? 8 : given.bytes);
   if (!is_pointer(declared) || !is_pointer(given)) return declared == given;

@@ -39,8 +39,8 @@ struct LogRecord {
 // "12:34:56.789012 warning add (version 2) worker 3 ticket 17: text", of a node "... node 'left' of graph 'step' worker 3: text"
 std::string to_string(const LogRecord& record);
 
-// Where log lines go (Options::log). A thread of the runtime reads them from the workers' rings while the loop runs: within a millisecond,
-// or ten after a pause.
+// Destinations of log lines (Options::log). A thread of the runtime reads them from the workers' rings while the loop runs: within a
+// millisecond, or ten after a pause.
 struct Logging {
   // The threshold: less severe lines are not written. Runtime::set_log_level changes it.
   level from = level::info;

@@ -1,4 +1,4 @@
-// Where the device memory of buffers comes from.
+// A source of device memory for buffers.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +14,14 @@ class MemoryResource {
  public:
   virtual ~MemoryResource() = default;
 
-  // Returns `bytes` (at least 1) on the runtime's device, aligned to 256 bytes, that nobody else uses any more, also no work that is queued
-  // on a stream. On the CPU any memory of the process will do. What it throws leaves Runtime::allocate, std::bad_alloc and a null pointer
-  // as errc::out_of_memory.
+  // Returns `bytes` (at least 1) of memory on the runtime's device, aligned to 256 bytes; on the CPU, any memory of the process. No other
+  // work uses it any more, on a stream either: the runtime clears it at once. Its exceptions reach the caller of Runtime::allocate.
+  // std::bad_alloc and a null pointer become errc::out_of_memory. Memory that is misaligned, or that the device does not reach, is given
+  // back, and Runtime::allocate throws errc::invalid_argument.
   virtual void* allocate(std::size_t bytes) = 0;
 
-  // Takes `memory` back, of the size that `allocate` was asked for, once no task, launch or graph in flight names it. Is not called for
-  // memory of a device that has been lost.
+  // Takes `memory` back, with the size of its `allocate`, once no task, launch or graph in flight names it. Not called for memory of a lost
+  // device.
   virtual void deallocate(void* memory, std::size_t bytes) noexcept = 0;
 };
 

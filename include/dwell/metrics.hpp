@@ -95,8 +95,8 @@ struct Metrics {
   std::uint32_t generation = 0;
   std::string device;
   Metering metering = Metering::counts;
-  double clock_error_ns =
-      0;  // with Metering::times: bound on the error of the device's clock against the host's, and so of the tasks' waits
+  // With Metering::times: the bound of the device clock's error against the host's, and so of the tasks' waits.
+  double clock_error_ns = 0;
   std::vector<OperatorMetrics> operators;  // in the order of their definition; versions of one are adjacent
   std::vector<WorkerMetrics> workers;
 

@@ -39,7 +39,7 @@ class Number {
   ElementType type_ = ElementType::f32;
 };
 
-// The nearest number that f16 or bf16 holds.
+// Returns the nearest number that the type holds, f16 or bf16; the number itself for other types.
 Number rounded(const Number& number, ElementType type);
 
 // An operand of an operation: a reference to a tensor, or a number. The caller keeps the tensor's view alive.

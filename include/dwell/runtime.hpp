@@ -102,7 +102,8 @@ class Runtime {
   // errc::invalid_argument, and errc::unsupported on the CPU.
   Module compile(const Source& source, const std::optional<CompileOptions>& options = {}, const std::vector<std::string>& expressions = {});
 
-  // Allocates memory for `count` elements. Throws errc::out_of_memory.
+  // Allocates cleared memory for `count` elements; device memory comes from Options::device_memory if that is set. Throws
+  // errc::out_of_memory, errc::invalid_argument (too many elements; unusable memory of a resource), and what a resource throws.
   template <class T>
   Buffer<T> allocate(std::size_t count, Memory memory = Memory::device) {
     return Buffer<T>(allocate_bytes(count, sizeof(T), memory), count);

@@ -35,20 +35,12 @@ inline constexpr u64 kLook = 1024;               // most counts for a synchronis
 inline constexpr int kAttempts = 3;
 inline constexpr int kSmooth = 8;  // synchronisations over which the rate is averaged
 
-#if defined(__x86_64__)
-inline constexpr bool kHasCounter = true;
-DWELL_DEVICE u64 counter() { return __builtin_ia32_rdtsc(); }
-#else
-inline constexpr bool kHasCounter = false;
-DWELL_DEVICE u64 counter() { return 0; }
-#endif
-
 // Reads the system's clock and the counter at one moment; false if the thread was preempted at each attempt.
 DWELL_DEVICE bool look_at_both(u64* ns, u64* counted) {
   for (int i = 0; i < kAttempts; ++i) {
-    const u64 before = counter();
+    const u64 before = cycle_counter();
     *ns = now_ns();
-    const u64 took = counter() - before;
+    const u64 took = cycle_counter() - before;
     *counted = before + took / 2;
     if (took < kLook) return true;
   }
@@ -77,7 +69,7 @@ DWELL_DEVICE_COLD u64 look(WorkerClock* clock) {
 }
 
 DWELL_DEVICE u64 now(WorkerClock* clock) {
-  const u64 counts = counter() - clock->counted;
+  const u64 counts = cycle_counter() - clock->counted;
   const u64 ns = counts < clock->span ? clock->ns + (counts * clock->scale >> 32U) : look(clock);
   if (ns > clock->last || clock->last - ns > kAhead) clock->last = ns;
   return clock->last;

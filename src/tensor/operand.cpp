@@ -6,8 +6,9 @@
 namespace dwell {
 
 Number rounded(const Number& number, ElementType type) {
-  const float value = number.as_float();
-  return type == ElementType::f16 ? static_cast<float>(half(value)) : static_cast<float>(bfloat16(value));
+  if (type == ElementType::f16) return static_cast<float>(half(number.as_float()));
+  if (type == ElementType::bf16) return static_cast<float>(bfloat16(number.as_float()));
+  return number;
 }
 
 }  // namespace dwell

@@ -27,6 +27,8 @@ TEST(OperandTest, RoundsToTypesOf16Bits) {
   EXPECT_EQ(rounded(0.1, ElementType::bf16).real(), 0.10009765625);
   EXPECT_EQ(rounded(2049, ElementType::f16).real(), 2048.0);
   EXPECT_TRUE(rounded(2049, ElementType::f16).is_real());
+  EXPECT_EQ(rounded(0.1, ElementType::f32).real(), 0.1) << "other types round nothing";
+  EXPECT_EQ(rounded(7, ElementType::i64).integer(), 7);
 }
 
 TEST(OperandTest, IsATensorOrANumber) {

@@ -159,7 +159,7 @@ LIBRARY_HEADER = re.compile(r"^(png|jpeglib|zlib)\.h$")
 # Device code in which a platform's own name may stand.
 PLATFORMS = ("dwell/device/platform.hpp", "dwell/device/platform/", "dwell/device/atomic.hpp")
 DEVICE_CODE = ("dwell/device.hpp", "dwell/device/", "device/", "tensor/device/")
-PLATFORM_NAME = re.compile(r"\b(DWELL_ON_CUDA|__CUDACC__|__CUDA_ARCH__|__CUDACC_DEBUG__)\b")
+PLATFORM_NAME = re.compile(r"\b(DWELL_ON_CUDA|__CUDACC__|__CUDA_ARCH__|__CUDACC_DEBUG__|__x86_64__|__aarch64__|__clang__)\b")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 OURS = ("dwell/", "device/", *HOST_LAYERS, "tools/", "python/", "exporter/", "portable/", "examples/", "bench/", "tests/")

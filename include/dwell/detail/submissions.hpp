@@ -17,15 +17,16 @@ class Submissions {
  public:
   void add(const Ticket& ticket) { open_.push_back(ticket); }
 
-  // Whether all are done, as far as drop_done and the waits have found.
+  // Returns whether no ticket is kept: drop_done and the waits have found all tasks done.
   bool empty() const { return open_.empty(); }
+  // Returns whether a failure is kept, for which `wait` will throw.
   bool failed() const { return failed_.has_value(); }
 
   // Drops the tickets ahead of the first that is not done. Does not wait.
   void drop_done() {
     while (!open_.empty() && open_.front().done()) drop_first();
   }
-  // Waits until at most so many are not done. Throws errc::stalled alone.
+  // Waits until at most so many tickets are kept. Throws errc::stalled only.
   void wait_until(std::size_t most) {
     while (open_.size() > most) drop_first();
   }
@@ -41,7 +42,7 @@ class Submissions {
   }
 
  private:
-  // Waits for it.
+  // Waits for the first task, and keeps its failure if it is the first one.
   void drop_first() {
     if (open_.front().status() != 0 && !failed_) failed_ = open_.front();
     open_.pop_front();

@@ -176,7 +176,7 @@ class Gang {
     if (begun != 0) note_barrier(context_, begun, Event::kNeighbours);
   }
 
-  // Whether the timeline notes barriers. Called before the group's own barrier, which the load overlaps.
+  // Returns whether the timeline notes barriers. Called before the group's own barrier, which the load overlaps.
   DWELL_DEVICE bool is_noted() const { return context_->events.quads != nullptr; }
   // Returns when all threads of the group have reached the gang's barrier, in the thread that notes it; 0 in the others, and if nothing is
   // noted. In a group of several warps another warp releases and waits.

@@ -58,6 +58,8 @@
 //                            of the bits of IEEE 754's binary16
 //   truncated                the i32 or i64 that a float or a double becomes, toward zero: the nearest that there is, and of NaN the least
 //   now_ns                   nanoseconds of a clock that all workers of a device share; only differences mean anything
+//   kHasCycleCounter, cycle_counter
+//                            without a control warp: whether there is a counter of cycles at a steady rate; its value, else 0
 //   relax, pause_briefly     tell the processor that the caller polls for the `round`-th time; the same between looks at what takes
 //                            microseconds or longer
 #pragma once

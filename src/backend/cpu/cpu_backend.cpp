@@ -39,7 +39,7 @@ bool counts_time() {
   static const bool does = [] {
     std::ifstream file("/sys/devices/system/clocksource/clocksource0/current_clocksource");
     std::string name;
-    return device::worker_clock::kHasCounter && file >> name && name == "tsc";
+    return device::kHasCycleCounter && file >> name && name == "tsc";
   }();
   return does;
 }

@@ -43,9 +43,10 @@ Finding failure_of(std::string what, const std::string& message) {
 Finding examine_host_compiler() {
   try {
     const jit::HostCompiler compiler;
-    // "host compiler: FILE (VERSION) FLAGS"
+    // "host compiler: VERSION, FILE (SIZE bytes of TIME ns) FLAGS"
     std::string text = compiler.identity();
     if (const std::size_t flags = text.find(" -"); flags != std::string::npos) text.resize(flags);
+    if (const std::size_t stamp = text.rfind(" ("); stamp != std::string::npos && text.ends_with(" ns)")) text.resize(stamp);
     if (const std::size_t colon = text.find(": "); colon != std::string::npos) text.erase(0, colon + 2);
     if (text != "none") return {"host compiler", "ok", text, ""};
     return {"host compiler", "missing", "no C++20 compiler was found", "Install g++ or clang++, or set DWELL_CXX to the file of one"};

@@ -134,6 +134,13 @@ DWELL_DEVICE u64 now_ns() {
   clock_gettime(CLOCK_MONOTONIC, &time);
   return static_cast<u64>(time.tv_sec) * 1'000'000'000ULL + static_cast<u64>(time.tv_nsec);
 }
+#if defined(__x86_64__)
+DWELL_CONSTANT bool kHasCycleCounter = true;
+DWELL_DEVICE u64 cycle_counter() { return __builtin_ia32_rdtsc(); }
+#else
+DWELL_CONSTANT bool kHasCycleCounter = false;
+DWELL_DEVICE u64 cycle_counter() { return 0; }
+#endif
 // Lets other threads run now and then: the one that the caller waits for may need its processor.
 DWELL_DEVICE void relax(u32 round) {
   if (round % 128 == 127) sched_yield();

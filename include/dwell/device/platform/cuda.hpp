@@ -87,6 +87,7 @@ DWELL_DEVICE void replace_in_group(i32* at, i32 from, i32 to) { atomicCAS(at, fr
 // ---- Memory ----
 
 DWELL_DEVICE void copy_bytes(void* to, const void* from, u64 bytes) { memcpy(to, from, bytes); }
+// By memcpy itself: through copy_bytes NVRTC arranges the branches around it differently.
 template <class To, class From>
 DWELL_DEVICE To bits_as(From from) {
   static_assert(sizeof(To) == sizeof(From) && __is_trivially_copyable(To) && __is_trivially_copyable(From), "bits are kept");
