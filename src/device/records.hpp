@@ -98,6 +98,56 @@ DWELL_DEVICE void store_head(Spawned* record, Head head) {
 #endif
 }
 
+// A record as loaded for the worker that is to run its task.
+struct Loaded {
+#if DWELL_PARALLEL_GROUP
+  Quad quad;  // in lanes 0 to 3 the task, in 4 its head, in 5 the words behind the head, in kIdleLane Control::idle
+#else
+  Quad task[4];
+#endif
+};
+#if DWELL_PARALLEL_GROUP
+inline constexpr u32 kHeadLane = 4;
+inline constexpr u32 kBehindLane = 5;
+inline constexpr u32 kIdleLane = 6;
+inline constexpr u32 kLoadedQuads = 6;
+#endif
+
+// Loads a record, and Control::idle, in one latency on CUDA. Called by all lanes.
+DWELL_DEVICE Loaded load_ahead(const Lease& lease, u32 number) {
+  const Quad* from = at(lease, number)->task.quad;
+  Loaded loaded{};
+#if DWELL_PARALLEL_GROUP
+  from = lane() == kIdleLane ? reinterpret_cast<const Quad*>(&lease.control->idle) : from + lane();
+  if (lane() <= kIdleLane) loaded.quad = load_quad<Scope::device>(from);
+#else
+  for (u32 i = 0; i < 4; ++i) loaded.task[i] = load_quad<Scope::device>(from + i);
+#endif
+  return loaded;
+}
+
+// Puts the task into `frame`. Called by all lanes.
+DWELL_DEVICE void put_into(Frame* frame, const Loaded& loaded) {
+#if DWELL_PARALLEL_GROUP
+  if (lane() >= 4) return;
+  for (u32 j = 0; j < 3; ++j) frame->word[lane() * 3 + j] = loaded.quad.word[j];
+#else
+  for (u32 i = 0; i < 12; ++i) frame->word[i] = loaded.task[i / 3].word[i % 3];
+#endif
+}
+
+// Returns the parent of a loaded record without children, a failure, or work behind its task; else 0. Called by all lanes.
+DWELL_DEVICE u32 only_parent([[maybe_unused]] const Loaded& loaded) {
+#if DWELL_PARALLEL_GROUP
+  static_assert(status::ok == 0, "such a head has no bits but its parent's");
+  const u32* const word = loaded.quad.word;
+  const bool more = lane() == kHeadLane ? (word[0] | word[1] | word[2]) != 0 : lane() == kBehindLane && word[0] != 0;
+  return ballot(more) != 0 ? 0 : broadcast(loaded.quad.lap, kHeadLane);
+#else
+  return 0;  // loading them again takes no time
+#endif
+}
+
 // Returns a record for a task with this parent; 0 when none is free.
 DWELL_DEVICE u32 allocate(const Lease& lease, Worker* worker, u32 parent) {
   SpawnWork& work = worker->spawn;

@@ -124,14 +124,19 @@ DWELL_DEVICE_COLD void add_ready(const Lease& lease, SpawnWork& work, u32 count)
 DWELL_DEVICE void note_queued(const Lease& lease, u32 count) { add<Order::relaxed>(&lease.control->idle.value, 0U - count); }
 DWELL_DEVICE void note_taken(const Lease& lease) { add<Order::relaxed>(&lease.control->idle.value, 1U); }
 
+// Returns the workers that serve the ready queue but are never counted in Control::idle.
+DWELL_DEVICE u32 spare_workers(const Lease& lease) {
+#if DWELL_CONTROL_WARP
+  return lease.crew;  // members poll it at times
+#else
+  return lease.workers - 1;  // no worker is counted
+#endif
+}
+
 // Returns how many of `count` tasks to add to the ready queue: at most as many as workers wait there. Counts them as queued. Called by one
 // thread.
 DWELL_DEVICE u32 wanted(const Lease& lease, u32 count) {
-#if DWELL_CONTROL_WARP
-  const u32 spare = lease.crew;  // members poll the queue at times, and are never counted as idle
-#else
-  const u32 spare = lease.workers - 1;  // nor is any worker here
-#endif
+  const u32 spare = spare_workers(lease);
   u32* const at = &lease.control->idle.value;
   const auto within = [count](i32 idle) { return idle <= 0 ? 0U : static_cast<u32>(idle) < count ? static_cast<u32>(idle) : count; };
   const u32 seen = within(static_cast<i32>(load<Order::relaxed, Scope::device>(at) + spare));
@@ -144,9 +149,12 @@ DWELL_DEVICE u32 wanted(const Lease& lease, u32 count) {
   return given;
 }
 
-// Adds as many tasks to the ready queue as workers wait for there. Called by all lanes.
-DWELL_DEVICE void offer(const Lease& lease, SpawnWork& work) {
+// Adds as many tasks to the ready queue as workers wait for there. `loaded` shows whether any may wait. Called by all lanes.
+DWELL_DEVICE void offer(const Lease& lease, SpawnWork& work, [[maybe_unused]] const Loaded& loaded) {
   if (work.count == 0) return;
+#if DWELL_PARALLEL_GROUP
+  if (static_cast<i32>(broadcast(loaded.quad.lap, kIdleLane) + spare_workers(lease)) <= 0) return;
+#endif
   u32 count = 0;
   if (lane() == 0) {
     count = wanted(lease, work.count);
@@ -282,9 +290,49 @@ DWELL_DEVICE void refuse(Context* context, i32 status) {
   Group(context, 0, 1).fail(status);
 }
 
-// Makes a task for an operator. Called by Group. `bytes`: how many the arguments name. Sets `task` of the context to the new task's name,
-// or 0.
-DWELL_DEVICE_COLD void make(Context* context, u32 opcode, Make how, u64 bytes) {
+#if DWELL_PARALLEL_GROUP
+// As make, for a child of a maker that has a record. Returns false, and changes nothing, if more than that is to be done. Called by the
+// lanes of warp 0.
+DWELL_DEVICE bool make_child(Context* context, u32 opcode, Make how) {
+  // Their addresses in shared memory: through generic ones each of these accesses would take longer.
+  context = pointer_to_shared<Context>(address_in_shared(context));
+  Worker* const worker = pointer_to_shared<Worker>(address_in_shared(context->worker));
+  SpawnWork& work = worker->spawn;
+  const u32 maker = work.current;
+  const u32 free = work.free_count;
+  const u32 kept = work.count;
+  const u32 more = work.refused | work.counts_bytes;
+  if (how != Make::child || opcode == kLaunchOpcode || maker == 0 || free == 0 || kept == SpawnWork::kMost || more != 0) return false;
+  const u32 number = work.free[free - 1];
+  const u32 place = (work.oldest + kept) % SpawnWork::kMost;
+  // A quad a lane: header, arguments, head, no work behind the task.
+  Quad quad{0, {0, 0, 0}};
+  if (lane() == 0) {
+    const Header header{opcode, 1, 1, 0, 0, worker->level, source::spawned};
+    quad = Quad{0, {header.word0(), header.word1(), number}};
+  } else if (lane() < 4) {
+    for (u32 j = 0; j < 3; ++j) quad.word[j] = context->task[(lane() - 1) * 3 + j];
+  } else if (lane() == kHeadLane) {
+    quad.lap = maker;
+  }
+  if (lane() < kLoadedQuads) store_quad<Scope::device>(work.records[number].task.quad + lane(), quad);
+  sync_lanes();  // all have read the arguments
+  if (lane() == 0) {
+    work.free_count = free - 1;
+    work.ready[place] = number;
+    work.count = kept + 1;
+    work.newest = number;
+    ++work.made;
+    context->spawned = 1;
+    context->task[0] = number;
+  }
+  sync_lanes();
+  return true;
+}
+#endif
+
+// Makes a task in any case. Called by one thread.
+DWELL_DEVICE_COLD void make_any(Context* context, u32 opcode, Make how, u64 bytes) {
   Worker* const worker = context->worker;
   const Lease& lease = *worker->lease;
   SpawnWork& work = worker->spawn;
@@ -298,6 +346,7 @@ DWELL_DEVICE_COLD void make(Context* context, u32 opcode, Make how, u64 bytes) {
   context->spawned = 1;
   const u32 maker = work.current;
   u32 number = maker;
+  if (how == Make::continuation || how == Make::join) work.parent = 0;
   if (how == Make::continuation) {
     u32* const behind = &at(lease, number)->behind;
     if ((get(behind) & Spawned::kContinues) != 0) return refuse(context, status::spawn_refused);
@@ -337,6 +386,16 @@ DWELL_DEVICE_COLD void make(Context* context, u32 opcode, Make how, u64 bytes) {
     keep(lease, work, number);
 }
 
+// Makes a task for an operator, and names it in `task` of the context, or 0. `bytes`: how many its arguments name. Called by Group, in the
+// lanes of warp 0.
+DWELL_DEVICE void make(Context* context, u32 opcode, Make how, u64 bytes) {
+#if DWELL_PARALLEL_GROUP
+  if (make_child(context, opcode, how)) return;
+#endif
+  if (lane() == 0) make_any(context, opcode, how, bytes);
+  sync_lanes();
+}
+
 // Prepares a worker for a lease. Called by one thread.
 DWELL_DEVICE void begin(const Lease& lease, Worker* worker) {
   worker->lease = &lease;
@@ -346,6 +405,9 @@ DWELL_DEVICE void begin(const Lease& lease, Worker* worker) {
 #endif
   worker->context.gang = nullptr;
   worker->spawn.current = 0;
+  worker->spawn.parent = 0;
+  worker->spawn.counts_bytes = (timed_by(lease) & timed::times) != 0 ? 1 : 0;
+  worker->spawn.records = lease.spawned;
   worker->spawn.made = 0;
   worker->spawn.refused = 0;
   worker->spawn.owes = 0;
@@ -358,6 +420,7 @@ DWELL_DEVICE void begin(const Lease& lease, Worker* worker) {
 DWELL_DEVICE_COLD void take_up(const Lease& lease, Worker* worker, u32 number) {
   note_taken(lease);
   worker->spawn.current = number;
+  worker->spawn.parent = 0;
   unpack(lease, worker->spawn, number);
 }
 
@@ -392,29 +455,50 @@ DWELL_DEVICE_COLD void end_joins(const Lease& lease, SpawnWork& work, Spawned* r
   set(&record->behind, get(&record->behind) & ~Spawned::kHasJoins);
 }
 
+// Gives the only child of a task with nothing else left a new parent. Called by one thread.
+DWELL_DEVICE void adopt(const Lease& lease, SpawnWork& work, u32 parent) {
+  set(&at(lease, work.newest)->parent, parent);
+  work.adopter = parent;
+}
+
 // Ends the task in `from`, which has made tasks or was spawned, and all tasks that are then complete. Returns the task whose continuation
 // is to run; kRoot: a root is complete, with its header in `frame` and its status in the context; 0: neither. Called by one thread.
-DWELL_DEVICE_COLD u32 end(const Lease& lease, Worker* worker, const Frame& from, Frame* frame) {
+DWELL_DEVICE u32 end(const Lease& lease, Worker* worker, const Frame& from, Frame* frame) {
   SpawnWork& work = worker->spawn;
   Context& context = worker->context;
   const i32 ended = context.status;
   const u32 made = work.made;
   observe::spawned(lease, worker, made);
   u32 number = from.header().is_spawned() ? from.position() : work.current;  // work.current is not set for the launch of a graph
+  const u32 parent = work.parent;
   reset(&context);
   work.made = 0;
   work.current = 0;
+  work.parent = 0;
+  work.adopter = 0;
   Spawned* record = at(lease, number);
   if (!from.header().is_spawned())
     for (u32 i = 0; i < 3; ++i) set(&record->words[i], from.word[i]);
   if (ended != status::ok) note_failure(record, static_cast<u32>(ended));
   u32 change = made;  // of `pending`
+  if (parent != 0 && ended == status::ok) {
+    // The record need not be loaded.
+    if (made > 1) {
+      set(&record->pending, made);
+      return 0;
+    }
+    if (made == 1) adopt(lease, work, parent);
+    release(lease, work, number);
+    if (made == 1) return 0;
+    number = parent;
+    record = at(lease, number);
+    change = ~0U;
+  }
   for (;;) {
     Head head = load_head(record);
     u32 behind = get(&record->behind);
     if (change == 1 && head.parent != 0 && behind == 0) {
-      // Only a child is left: the parent adopts it.
-      set(&at(lease, work.newest)->parent, head.parent);
+      adopt(lease, work, head.parent);
       if (head.status != static_cast<u32>(status::ok)) note_failure(at(lease, head.parent), head.status);
       release(lease, work, number);
       return 0;
@@ -470,6 +554,7 @@ DWELL_DEVICE_COLD Start start(const Lease& lease, Worker* worker, const Frame& f
     const u32 number = from.position();
     const u64 base = graph::exec_of(lease, from);
     worker->spawn.current = 0;
+    worker->spawn.parent = 0;
     share(lease, number);       // any worker may end it
     if (base == lease.arena) {  // of an Exec that names none
       how = kRefused;
@@ -501,6 +586,10 @@ DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, const Fram
     sync_lanes();
     return graph::proceed(lease, worker, *frame, frame, true);
   }
+  // The newest task is the next one, unless this end makes another one ready. Its record loads meanwhile.
+  const u32 newest = work.count != 0 ? work.ready[(work.oldest + work.count - 1) % SpawnWork::kMost] : 0;
+  Loaded loaded = newest != 0 ? load_ahead(lease, newest) : Loaded{};
+  sync_lanes();  // all have read the count
   u32 next = 0;
   if (lane() == 0) {
     if (how != kStands) next = end(lease, worker, from, frame);
@@ -536,15 +625,15 @@ DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, const Fram
     if (next == 0) return kNothing;
   }
   sync_lanes();
-  TaskQuads task;
-  graph::load_record(&at(lease, next)->task, &task, 0, 1);
-  offer(lease, work);
-  for (u32 i = 0; i < TaskQuads::kEach; ++i) {
-    const u32 index = i * kLanes + lane();
-    if (index >= 4) break;
-    for (u32 j = 0; j < 3; ++j) frame->word[index * 3 + j] = task.quad[i].word[j];
+  if (next != newest) loaded = load_ahead(lease, next);
+  offer(lease, work, loaded);
+  put_into(frame, loaded);
+  const u32 parent = only_parent(loaded);
+  if (lane() == 0) {
+    work.current = next;
+    // A record that was loaded before its adoption names the parent before.
+    work.parent = parent != 0 && work.adopter != 0 ? work.adopter : parent;
   }
-  if (lane() == 0) work.current = next;
   sync_lanes();
   return kFrame;
 }

@@ -30,6 +30,8 @@ struct SpawnWork {
   static constexpr u32 kMost = 32;
 
   u32 current;       // record of the running task, or 0
+  u32 parent;        // its parent, if its record holds nothing else that its end needs; else 0
+  u32 adopter;       // the new parent of the only child of the task that has ended last; 0: none
   u32 made;          // children that its operator has made
   u32 refused;       // 1: several groups share the running task, so it may make none
   u32 owes;          // 1: it has put tasks on the overflow for a graph, and must pass them on before other work
@@ -39,6 +41,8 @@ struct SpawnWork {
   u32 oldest;        // place in `ready`
   u32 count;         // tasks in `ready`, from `oldest` on and around
   u32 free_count;    // records in `free`
+  u32 counts_bytes;  // 1: the bytes that tasks name are counted
+  Spawned* records;  // Lease::spawned, for code that has no lease at hand
   u32 ready[kMost];  // tasks that may run
   u32 free[kFreeRecords];
 };

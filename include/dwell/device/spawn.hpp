@@ -5,7 +5,7 @@
 
 #if DWELL_LINKED_OPERATORS
 // Makes a task of this opcode, whose arguments are in the context and name `bytes` bytes. Linked with the loop by name, so only operators
-// that make tasks pay for its registers. Called by one thread.
+// that make tasks pay for its registers. Called by the lanes of warp 0.
 extern "C" __device__ void dwell_spawn(dwell::device::Context* context, dwell::u32 opcode, dwell::device::Make how, dwell::u64 bytes);
 #endif
 
@@ -13,7 +13,9 @@ namespace dwell {
 
 namespace device {
 
+// Makes a task whose arguments thread 0 has written. Called by the lanes of warp 0.
 DWELL_DEVICE void ask_for_task(Context* context, u32 opcode, Make how, u64 bytes) {
+  sync_lanes();
 #if DWELL_LINKED_OPERATORS
   dwell_spawn(context, opcode, how, bytes);
 #else
@@ -49,10 +51,8 @@ template <class... Parameters>
 DWELL_DEVICE void Group::make(u32 opcode, device::Make how, const Parameters&... arguments) const {
   static_assert(device::SumOf<device::Wire<Parameters>::words...>::value <= device::kMaxSpawnWords,
                 "the arguments of a task that an operator makes take 9 words of 32 bits at most; pass a span that leads to them");
-  if (rank() == 0) {
-    device::write_arguments(context_->task, arguments...);
-    device::ask_for_task(context_, opcode, how, device::bytes_named_by(arguments...));
-  }
+  if (rank() == 0) device::write_arguments(context_->task, arguments...);
+  if (rank() < kLanes) device::ask_for_task(context_, opcode, how, device::bytes_named_by(arguments...));
   // All threads see the failure or the child before the task's last barrier. The new task does not see later writes.
   sync();
 }
@@ -136,8 +136,8 @@ DWELL_DEVICE void Group::arrive(Join join) const {
   if (rank() == 0) {
     context_->task[0] = join.number_;
     context_->task[1] = join.round_;
-    device::ask_for_task(context_, 0, device::Make::arrival, 0);
   }
+  if (rank() < kLanes) device::ask_for_task(context_, 0, device::Make::arrival, 0);
   sync();
 }
 
