@@ -78,7 +78,7 @@ TEST_F(AccessesTest, MemoryThatOnlyOldNodesHaveNamedIsForgotten) {
     if (node == kMany / 2) accesses_.add(node, 8, 12, false, before, 0);
   }
   EXPECT_LT(accesses_.pieces(), 4000U);
-  // What is of interest is there.
+  // The recent pieces are kept.
   for (Accesses::Node node = kMany - 50; node < kMany; ++node) {
     before.clear();
     accesses_.add(kMany, node * 16, node * 16 + 8, true, before, kMany - 50);
@@ -108,7 +108,7 @@ TEST_F(AccessesTest, FollowsEveryByte) {
   Accesses::Node oldest = 0;
   for (Accesses::Node node = 0; node < 30'000; ++node) {
     if (random() % 4 == 0) oldest += random() % (node - oldest + 1);
-    // Half of them are of blocks that others name too.
+    // Half of the spans are blocks that other nodes name too.
     const std::uint64_t step = random() % 2 == 0 ? 16 : 1;
     const std::uint64_t begin = random() % (bytes.size() / step) * step;
     const std::uint64_t end = std::min<std::uint64_t>(begin + step * (1 + random() % 4), bytes.size());

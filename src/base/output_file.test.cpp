@@ -38,7 +38,7 @@ class OutputFileTest : public testing::Test {
     file.finish();
     file.commit();
   }
-  // What another thread reads out of a pipe.
+  // Writes to a pipe. Returns what another thread reads from it.
   std::string through_pipe(const std::string& name, Links links, const std::string& text) const {
     std::string got;
     std::thread reader([&] { got = content(name); });
@@ -87,7 +87,7 @@ TEST_F(OutputFileTest, DevicesStayWhatTheyAreAndAFullOneIsAnError) {
   for (const Links links : {Links::replace, Links::follow}) {
     OutputFile file(at("full"), links);
     file.stream() << std::string(100'000, 'x');
-    errno = EAGAIN;  // of whoever was busy since
+    errno = EAGAIN;  // as left by an unrelated call
     DWELL_EXPECT_ERROR(file.finish(), errc::io_failed, AllOf(HasSubstr(at("full").string()), HasSubstr("No space left")));
     EXPECT_TRUE(S_ISLNK(mode_of(at("full"))));
   }

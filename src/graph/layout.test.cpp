@@ -32,7 +32,7 @@ std::vector<uint32_t> counted(uint32_t words, uint32_t first = 100) {
   return all;
 }
 
-// Argument word `word` of a node, as a worker reads it from the record.
+// Argument word `word` of a node, read from its record as a worker does.
 uint32_t in_record(const PlainExec& exec, uint32_t node, uint32_t word) {
   const uint32_t at = device::kHeaderWords + word;
   return exec.record(exec.layout.cell(node) + at / device::kSlotWords).quad[at % device::kSlotWords / 3].word[at % 3];
@@ -61,7 +61,7 @@ TEST(LayoutTest, EveryByteIsWritten) {
   GraphPlan body;
   body.add(0);
   GraphPlan plan;
-  for (uint32_t i = 0; i < kFewSuccessors + 2; ++i) plan.add(0);  // more first nodes than one makes ready
+  for (uint32_t i = 0; i < kFewSuccessors + 2; ++i) plan.add(0);  // more first nodes than one node makes ready
   const uint32_t many = plan.add(0, counted(5), 3);
   for (uint32_t i = 0; i < kFewSuccessors + 2; ++i) plan.edge(many, plan.add(0, counted(detail::kMaxWords - 1)));
   plan.edge(plan.add(0, counted(detail::kMaxWords + 1)), plan.add(0));
@@ -109,7 +109,7 @@ TEST(LayoutTest, NodesThatWaitForNothingFollowTheRecordBeforeAll) {
 TEST(LayoutTest, NodesOfAChainLieBehindEachOther) {
   GraphPlan plan;
   for (uint32_t i = 0; i < 6; ++i) plan.add(0, counted(i == 2 ? 15 : 1));
-  // Added in another order than they run: 5 -> 0 -> 2 -> 4; 1 and 3 apart.
+  // Added in another order than they run: 5 -> 0 -> 2 -> 4, with 1 and 3 apart.
   plan.edge(5, 0);
   plan.edge(0, 2);
   plan.edge(2, 4);
@@ -168,7 +168,7 @@ TEST(LayoutTest, ControlNodesHaveNoGroupsAndAreInNoChain) {
 TEST(LayoutTest, ABranchHasTheSuccessorsOfEachValue) {
   using Kind = detail::BranchKind;
   const uint32_t value = 0;
-  GraphPlan three;  // two that wait for none, and one behind both
+  GraphPlan three;  // two nodes without predecessors, and one behind both
   for (int i = 0; i < 3; ++i) three.add(0);
   three.edge(0, 2);
   three.edge(1, 2);
@@ -309,7 +309,7 @@ TEST(LayoutTest, LargeArgumentsLieInABlock) {
 TEST(LayoutTest, ManySuccessorsAndGroupsHaveCountersBehindTheRecord) {
   for (const uint32_t many : {kFewSuccessors, kFewSuccessors + 1}) {
     GraphPlan plan;
-    plan.add(0);  // many successors
+    plan.add(0);  // has many successors
     plan.add(0, {}, 3);
     for (uint32_t i = 0; i < many; ++i) {
       plan.add(0);
@@ -406,7 +406,7 @@ TEST(LayoutTest, EdgesBackwardsThatFormNoCycleAreFine) {
 }
 
 TEST(LayoutTest, MoreThanCellsCanNameIsRefused) {
-  // The words of a node that says it has so many are not read before the size is known.
+  // The size is checked before the words of the nodes are read.
   GraphPlan plan;
   for (uint32_t i = 0; i < 20; ++i) {
     plan.add(0);
