@@ -12,12 +12,12 @@ using test::Bench;
 class AdmissionTest : public testing::Test {
  protected:
   Admission admit(const Header& header, u32 position) { return admit(header, position, position); }
-  // Word 2 of the task names what its flags say.
+  // `named`: word 2 of the task, as its flags define it.
   Admission admit(const Header& header, u32 position, u32 named) {
     task_ = Bench::quads(header, position, named);
     return admission::admit(bench_.lease, &task_, header, position, &drains_);
   }
-  // Whether the task at `position` has become a share without a group, with nothing else in the ready queue.
+  // Whether the task at `position` is now a share without groups, alone in the ready queue.
   bool is_cancelled(u32 position) {
     TaskQuads share;
     if (!ready_queue::try_take(bench_.lease, &share) || waiting() != 0 || share.quad[0].word[2] != position) return false;
@@ -28,7 +28,7 @@ class AdmissionTest : public testing::Test {
 
   Bench bench_{7, 3};
   TaskQuads task_{};
-  u32 drains_ = 0;  // the fetcher's view
+  u32 drains_ = 0;  // the drains that the fetcher has counted
 };
 
 TEST_F(AdmissionTest, ATaskWithoutOrderRuns) { EXPECT_EQ(admit(Bench::plain(0), 9), Admission::run); }
@@ -37,7 +37,7 @@ TEST_F(AdmissionTest, ATaskThatTheHostHasCancelledDoesNotRun) {
   constexpr u32 kMarked = flag::cancelled | flag::share;
   EXPECT_EQ(admit(Bench::plain(0, kMarked), 9), Admission::taken);
   EXPECT_TRUE(is_cancelled(9));
-  // Not before the one that it waits for has ended, whatever becomes of that.
+  // It still waits for its predecessor, however that ends.
   EXPECT_EQ(admit(Bench::plain(0, kMarked | flag::link | flag::hard), 10, 9), Admission::taken);
   EXPECT_EQ(waiting(), 0U);
   u32 waiter = 0;

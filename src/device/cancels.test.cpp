@@ -71,7 +71,7 @@ TEST_F(CancelsTest, DoNotTouchWhatLiesThereFromAnotherLap) {
 }
 
 TEST_F(CancelsTest, DoNotTouchNodesAndTasksOfOperators) {
-  // Word 2 of theirs is no position.
+  // Word 2 of such tasks is not a position.
   push(Header{3, 1, 1, 0, 0, 0, source::node}, 5);
   push(Header{3, 1, 1, 0, 0, 0, source::spawned}, 5);
   ask(5);
@@ -95,7 +95,7 @@ TEST_F(CancelsTest, TurnAGangInTheQueueIntoATaskThatIsCancelled) {
 TEST_F(CancelsTest, AGangThatHasYieldedHasBegun) {
   constexpr u32 kInLine = flag::wide | flag::share;
   hold(Header{3, 2, 1, kInLine, 0, 0, source::member}, 5);
-  hold(Header{3, 2, 1, kInLine, 0, 0, source::gang}, 6);  // one that has not run yet
+  hold(Header{3, 2, 1, kInLine, 0, 0, source::gang}, 6);  // has not started
   ask(5);
   ask(6);
   cancels::look(bench_.lease);

@@ -16,10 +16,10 @@ namespace {
 
 using test::Bench;
 
-// Completes the task at `position`; whether another follows, and which.
+// The result of completing a task: whether another one follows, and which.
 struct Completed {
   bool follows;
-  u32 successor;  // of one that waits alone
+  u32 successor;  // for a single waiter
 };
 Completed complete_task(const Bench& bench, u32 position, u32 flags, i32 status = 0) {
   Completed result{};
@@ -166,7 +166,7 @@ TEST(Link, ExactlyOneOfTheTwoRunsTheLinkedTask) {
 
 class WaitersTest : public testing::Test {
  protected:
-  // Holds a task that waits for these, whose fetcher has not asked yet. Returns the list.
+  // Holds a task that waits for `before`, without the fetcher's check. Returns the list.
   WaitList hold_after(u32 position, const std::vector<u32>& before, u32 hard = 0, u32 flags = 0) {
     const WaitList list{3, static_cast<u32>(before.size())};
     const Header header{9, 1, (list.first + list.count + 3) / 4, flag::after | flag::tracked | flags, 0};
@@ -175,7 +175,7 @@ class WaitersTest : public testing::Test {
     hold(bench_.lease, task_, position, header.slots);
     return list;
   }
-  // The same, whose fetcher has asked.
+  // As hold_after, with the fetcher's check.
   Outcome wait_after(u32 position, const std::vector<u32>& before, u32 hard = 0, u32 flags = 0) {
     const WaitList list = hold_after(position, before, hard, flags);
     return waiters::wait_for_all(bench_.lease, task_, list, position, false);
@@ -184,7 +184,7 @@ class WaitersTest : public testing::Test {
     hold(bench_.lease, Bench::quads(Bench::plain(7, flag::link | flag::tracked | flags), position), position, 1);
     return waiters::wait_for(bench_.lease, before, index_of(position, 7));
   }
-  // Completes a task, and lets go on who waits for it. Returns what its worker runs next.
+  // Completes a task and releases its waiters. Returns the task that its worker runs next.
   Ready complete_task(u32 position, i32 status = 0) {
     u32 waiter = 0;
     if (!complete(bench_.lease, Bench::plain(0, flag::tracked), position, status, &waiter)) return Ready{Outcome::none, 0};
@@ -310,7 +310,7 @@ TEST_F(WaitersTest, ExactlyOneMakesATaskRun) {
   std::barrier turn(kWaitFor + 1);
   std::atomic<u32> starts{0};
   u32 fetched = 0;
-  // In turn `i` four places are used: three tasks, and the one that waits for them.
+  // Turn `i` uses four positions: three tasks, and the one that waits for them.
   {
     std::vector<std::jthread> completers;
     for (u32 me = 0; me < kWaitFor; ++me)

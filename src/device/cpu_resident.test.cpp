@@ -1,4 +1,4 @@
-// A worker of the CPU serves a ring: all of src/device at once, on threads of the test's own.
+// CPU workers serve a ring: all of src/device together, on threads of the test.
 #include "device/cpu_resident.hpp"
 
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ class CpuResidentTest : public testing::Test {
     CpuWorker(bench_.lease, &worker, scratch, me).serve();
   }
 
-  // A lease of so many workers, until all have left it.
+  // Runs a lease of `count` workers until all have left it.
   static void serve_all(Bench& bench, u32 count) {
     std::vector<std::jthread> workers;
     for (u32 me = 0; me < count; ++me)
@@ -57,7 +57,7 @@ class CpuResidentTest : public testing::Test {
   }
 
   Bench bench_{7, 1};
-  // Submits a task that calls amid.
+  // Submits a task that calls `amid`.
   void submit_amid() {
     std::uint64_t last = 0;
     ASSERT_TRUE(bench_.queue.try_submit(amid_alias_, task_of({}), &last));
@@ -92,7 +92,7 @@ TEST_F(CpuResidentTest, TasksWaitForGatesThatTheHostOpens) {
     submit_after(i + 2, gate[i]);
   }
   submit(4);
-  submit(5, detail::kDrain);  // nothing behind it is fetched before the gates are complete
+  submit(5, detail::kDrain);  // no later task is fetched before the gates are complete
   submit(6);
   EXPECT_EQ(bench_.queue.submitted(), 7U) << "gates are no tasks";
   std::jthread worker([this] { serve(); });
@@ -112,18 +112,18 @@ TEST_F(CpuResidentTest, TasksWaitForGatesThatTheHostOpens) {
 
 TEST_F(CpuResidentTest, TheNextLeaseRunsTheRemainingTasks) {
   for (u32 i = 0; i < 50; ++i) submit(i, detail::kWide, 3);
-  bench_.lease.lease_ticks = bench_.lease.stretch_ticks = 1;  // so short that it ends amid them
+  bench_.lease.lease_ticks = bench_.lease.stretch_ticks = 1;  // ends in the middle of the tasks
   for (; bench_.lease.number < 1000 && !bench_.queue.reap(); ++bench_.lease.number) serve();
   for (u32 i = 0; i < 50; ++i) EXPECT_EQ(ran[i], 3U) << "task " << i;
 }
 
-// ---- Tasks that a worker has taken at once ----
+// ---- Tasks that a worker has fetched together ----
 
 TEST_F(CpuResidentTest, ATaskThatIsTakenRunsElsewhereWhileTheOneBeforeItLasts) {
   Bench bench{7, 2};
   bench.lease.operators = entries_;
   bool met = false;
-  amid = [&] {  // ends when the last task has run, which its own worker has taken with it
+  amid = [&] {  // returns when the last task has run; its own worker has fetched that one too
     for (int i = 0; i < 20'000 && ran[5] == 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     met = ran[5] != 0;
   };
@@ -204,7 +204,7 @@ TEST_F(CpuResidentTest, SeveralWorkersLeaveTogether) {
       ASSERT_TRUE(bench.queue.try_submit(alias_, task, &last));
     }
     bench.lease.idle_ticks = 100;
-    // A worker that had no processor for a while may take the moment between two tasks for the end, so a lease may leave some.
+    // A worker that was preempted between two tasks may take the gap for the end, so a lease may leave tasks.
     for (u32 leases = 0; !bench.queue.reap(); ++leases) {
       ASSERT_LT(leases, 60U);
       bench.lease.number += leases == 0 ? 0 : 1;
@@ -236,7 +236,7 @@ TEST_F(CpuResidentTest, ALeaseThatWasAskedToEndBeforeItBeganLeavesAtOnce) {
 }
 
 TEST_F(CpuResidentTest, LeasesRollBesideEachOther) {
-  // Two sets of threads take turns, as two kernels do.
+  // Two sets of threads alternate, as two kernels do.
   constexpr u32 kLeastTasks = 20'000;
   Bench bench{10, 2};
   bench.lease.lease_ticks = 20;
@@ -260,7 +260,7 @@ TEST_F(CpuResidentTest, LeasesRollBesideEachOther) {
     for (u32 number = 1; !stop; ++number) {
       lease(number);
       last = number;
-      // The lease before may say later that it has begun.
+      // The previous lease may report late that it has begun.
       while (!stop && load<Order::relaxed, Scope::system>(&bench.report.begun) != number &&
              load<Order::relaxed, Scope::system>(&bench.report.left[number % kMostLeases]) != number)
         std::this_thread::yield();

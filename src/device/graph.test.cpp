@@ -140,7 +140,7 @@ TEST_F(GraphOnWorkersTest, GroupsOfAWideNodeRunOnceEach) {
   plan_.add(kNote, {5});
   plan_.edge(wide, 1);
   make();
-  // The other worker comes while the first group runs.
+  // The other worker joins while the first group runs.
   during = [this](u32 which) {
     if (which == 0) run_ready(1);
   };
@@ -152,7 +152,7 @@ TEST_F(GraphOnWorkersTest, GroupsOfAWideNodeRunOnceEach) {
 }
 
 TEST_F(GraphOnWorkersTest, AShareThatIsNotTheLastTouchesNothingOfTheNode) {
-  // When it has ended its share, the launch may have ended with the last one, and the memory be somebody else's.
+  // The launch may have ended with the last share; the memory may then belong to another exec.
   make();
   std::memset(exec_->memory, 0xFF, exec_->layout.bytes());
   const std::vector<std::byte> before(exec_->memory, exec_->memory + exec_->layout.bytes());

@@ -14,10 +14,10 @@ class BranchesTest : public GraphOnWorkersTest {
  protected:
   using Kind = detail::BranchKind;
 
-  // A node that notes `number`.
+  // Adds a node that records `number`.
   static u32 noting(GraphPlan& to, u32 number, u32 opcode = kNote) { return to.add(opcode, {number}); }
   void edge(const detail::GraphData::Branch& before, u32 behind) { plan_.edge(before.end, behind); }
-  // The value is one less with each node that has this number.
+  // Decrements the value at each node that has this number.
   void count(u32 number) {
     during = [this, number](u32 which) {
       if (which == number) --value;
@@ -117,7 +117,7 @@ TEST_F(BranchesTest, AWorkerThatIsToLeaveHandsBackALoop) {
 }
 
 TEST_F(BranchesTest, AWorkerInsideALoopSeesTheEndOfItsLease) {
-  plan_.branch(Kind::repeat_while, value, {&plan_});  // of nothing
+  plan_.branch(Kind::repeat_while, value, {&plan_});  // an empty body
   make();
   value = 1;
   bench_.lease.lease_ticks = 0;
@@ -150,7 +150,7 @@ TEST_F(BranchesTest, ALoopOfManyGoesOnWhileTheReadyQueueIsFull) {
 }
 
 TEST_F(BranchesTest, ANodeWithManySuccessorsRunsAgainAtOnce) {
-  // Were they shared out, shares of one round would be in use in the next.
+  // If they were shared out, shares of one round would still be in use in the next.
   GraphPlan body;
   const u32 root = noting(body, 1);
   for (u32 i = 0; i < 100; ++i) body.edge(root, noting(body, 0));

@@ -22,7 +22,7 @@ class GraphDequesTest : public GraphOnWorkersTest {
     run_task(1, task);
     return true;
   }
-  // Another task stands in the ring, for any worker to fetch.
+  // Puts another task into the ring, for any worker to fetch.
   void submit_another() {
     std::uint64_t position = 0;
     ASSERT_TRUE(bench_.queue.try_submit(alias_, test::task_of({0}), &position));
@@ -112,7 +112,7 @@ TEST_F(GraphDequesTest, ANodeThatIsStolenAndCancelledIsNotCalled) {
 TEST_F(GraphDequesTest, WhatADequeDoesNotTakeGoesToTheReadyQueue) {
   constexpr u32 kEach = kFewSuccessors;
   u32 all = 1;
-  // Each node's newest successor has as many.
+  // The newest successor of each node has kEach successors too.
   for (u32 spine = add(), i = 0; i < 10; ++i) {
     for (u32 j = 0; j < kEach; ++j, ++all) behind({spine});
     spine = all - 1;
@@ -169,7 +169,7 @@ TEST_F(GraphDequesTest, AWorkerWhoseTurnIsOverLeavesWhenOthersWait) {
   const u32 long_ago = now_ticks() - graph::kTurn - 1000;
   EXPECT_EQ(ran_at_once(long_ago), 201U) << "nobody waits";
   submit_another();
-  // As if the turn began with each node. Something else may have the processor for as long as a turn.
+  // Restarts the turn with each node: the thread may be preempted for as long as a turn.
   during = [&](u32) { bench_.lease.seats[0].running_since = now_ticks(); };
   std::size_t most = 0;
   for (u32 i = 0; i < 100 && most != 201; ++i) most = std::max(most, ran_at_once(now_ticks()));
@@ -177,7 +177,7 @@ TEST_F(GraphDequesTest, AWorkerWhoseTurnIsOverLeavesWhenOthersWait) {
   during = nullptr;
   EXPECT_LT(ran_at_once(long_ago), 65U);
   EXPECT_EQ(worker_[0].turn_over, 1U) << "so that it looks for what waits";
-  bench_.control().fetch_position += 1;  // somebody has fetched it
+  bench_.control().fetch_position += 1;  // another worker has fetched it
   EXPECT_EQ(ran_at_once(long_ago), 201U);
 }
 

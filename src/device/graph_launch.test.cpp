@@ -21,10 +21,10 @@ using test::GraphPlan;
 using test::PlainExec;
 using testing::ElementsAre;
 
-// What the operators below have seen: the number of the node, in order.
+// The numbers of the nodes that the operators below have run, in order.
 std::vector<u32> ran;
-std::function<void(u32)> during;  // called by each with that number
-std::vector<u64> targets;         // execs that kLaunches launches
+std::function<void(u32)> during;  // called by each with its number
+std::vector<u64> targets;         // execs launched by kLaunches
 
 void note(const Group&, const u32* arguments) {
   ran.push_back(arguments[0]);
@@ -67,7 +67,7 @@ class GraphLaunchTest : public testing::Test {
     }
   }
 
-  // An exec of a chain of nodes that note these numbers.
+  // An exec of a chain of nodes with these numbers.
   PlainExec& chain(std::initializer_list<u32> numbers, u32 opcode = kNote) {
     GraphPlan plan;
     u32 last = ~0U;
@@ -99,7 +99,7 @@ class GraphLaunchTest : public testing::Test {
     task.quad[1] = Quad{0, {static_cast<u32>(exec.offset), static_cast<u32>(exec.offset >> 32U), 0}};
     run_task(me, task);
   }
-  // Runs what is in the ready queue, at most so many tasks. Returns how many.
+  // Runs at most `most` tasks of the ready queue. Returns how many.
   u32 run_ready(u32 me = 1, u32 most = ~0U) {
     TaskQuads task;
     u32 count = 0;
@@ -111,7 +111,7 @@ class GraphLaunchTest : public testing::Test {
     return count;
   }
   const Quad& inside(u32 position) const { return bench_.failed_inside[index_of(position, 7)]; }
-  // The first node of an exec of this number is noted for the task at `position`.
+  // Expects the first node of `exec`, whose number this is, as the failed node of the task at `position`.
   void expect_inside(u32 position, const PlainExec& exec, u32 number) const {
     EXPECT_EQ(inside(position).lap, lap_of(position, 7));
     EXPECT_EQ(inside(position).word[0], 41U);
@@ -121,14 +121,14 @@ class GraphLaunchTest : public testing::Test {
   u32 queued() const { return bench_.control().tail.value - bench_.control().head.value; }
   void fill_queue() { bench_.control().tail.value += kMostQueuedNodes; }
   void empty_queue() { bench_.control().tail.value -= kMostQueuedNodes; }
-  // Free records, wherever they are.
+  // The number of records that are not free.
   u32 records_in_use() const {
     u32 used = 0;
     for (u32 number = 1; number < bench_.control().lists.fresh && number < bench_.lease.spawned_records; ++number)
       if (bench_.lease.spawned[number].parent != Spawned::kNobody) ++used;
     for (const Worker& worker : worker_)
       for (u32 i = 0; i < worker.spawn.free_count; ++i)
-        if (bench_.lease.spawned[worker.spawn.free[i]].parent != Spawned::kNobody) --used;  // never used so far
+        if (bench_.lease.spawned[worker.spawn.free[i]].parent != Spawned::kNobody) --used;  // never allocated
     return used;
   }
 
@@ -155,7 +155,7 @@ TEST_F(GraphLaunchTest, LaunchesOfOneExecStandInLineInTheirOrder) {
   PlainExec& exec = chain({1});
   const PlainExec& other = chain({2});
   targets = {exec.offset, exec.offset, exec.offset};
-  // A launch of the ring has it; others come meanwhile: of the ring, then of an operator, then of the ring.
+  // A launch of the ring holds the exec; then launches of the ring, an operator and the ring queue for it.
   bool nested = false;
   during = [&](u32 number) {
     if (number != 1 || nested) return;
@@ -179,7 +179,7 @@ TEST_F(GraphLaunchTest, LaunchesOfOneExecStandInLineInTheirOrder) {
     order.push_back((bench_.complete(kTask + 1) ? 1U : 0U) + (bench_.complete(kTask + 2) ? 2U : 0U) +
                     (bench_.complete(kTask + 3) ? 4U : 0U));
   }
-  // Those of the operator stood as its worker took them up: the newest first, all before the launch behind them.
+  // The operator's worker queued its launches newest first; all run before the launch behind them.
   EXPECT_THAT(order, ElementsAre(1U, 1U, 1U, 3U, 7U));
   EXPECT_EQ(queued(), 0U);
   EXPECT_EQ(exec.head().pending, 0U) << "the exec is free";
@@ -216,7 +216,7 @@ TEST_F(GraphLaunchTest, TheFailedNodeIsNotedForTheTaskOfTheRing) {
   for (const u64 word : bench_.failed_nodes) EXPECT_EQ(word, 0U);
   expect_inside(kTask, exec, 7);
   during = nullptr;
-  // One of the ring has its own place, and no other.
+  // A launch of the ring uses only its own place.
   launch(exec, kTask + 1);
   EXPECT_EQ(bench_.failed_nodes[kTask + 1] >> 32U, exec.layout.cell(0));
   EXPECT_EQ(inside(kTask + 1).lap, 0U);
@@ -232,7 +232,7 @@ TEST_F(GraphLaunchTest, TheFirstFailedNodeIsNotedAndEachTaskHasItsOwn) {
   run_ring(kChains, kTask, 9);
   run_ready();
   expect_inside(kTask, first, 1);
-  // The next task at this place of the ring.
+  // The next task at this position of the ring.
   targets = {second.offset};
   run_ring(kLaunches, kTask + bench_.capacity(), 9);
   run_ready();
@@ -251,7 +251,7 @@ TEST_F(GraphLaunchTest, TheFailedNodeIsNotedHoweverDeepItIs) {
   run_ready();
   EXPECT_EQ(bench_.status(kTask), 41);
   expect_inside(kTask, inner, 1);
-  // From a launch of the ring: that has its own place too.
+  // A launch of the ring has its own place as well.
   launch(outer, kTask + 1);
   run_ready();
   EXPECT_EQ(bench_.status(kTask + 1), 41);
@@ -264,7 +264,7 @@ TEST_F(GraphLaunchTest, AWorkerPartsWithItsTasksBeforeItBeginsALaunch) {
   const PlainExec& first = chain({1});
   const PlainExec& second = chain({2});
   targets = {first.offset, second.offset};
-  bench_.control().idle.value = ~0U;  // nobody waits for tasks
+  bench_.control().idle.value = ~0U;  // no worker waits for tasks
   during = [&](u32 number) {
     if (number != 2) return;
     EXPECT_EQ(queued(), 1U) << "another worker may begin the other";
@@ -281,7 +281,7 @@ TEST_F(GraphLaunchTest, AWorkerPartsWithItsTasksBeforeItBeginsALaunch) {
 TEST_F(GraphLaunchTest, WithNoRoomTasksGoToTheOverflowAndAreNotForgotten) {
   PlainExec& exec = chain({1});
   targets.assign(3, exec.offset);
-  bench_.control().idle.value = ~0U;  // nobody waits for tasks
+  bench_.control().idle.value = ~0U;  // no worker waits for tasks
   fill_queue();
   during = [&](u32 number) {
     if (number == 1 && ran.size() == 2) {
@@ -296,7 +296,7 @@ TEST_F(GraphLaunchTest, WithNoRoomTasksGoToTheOverflowAndAreNotForgotten) {
   EXPECT_EQ(bench_.control().lists.overflow >> 32U, 0U);
   EXPECT_EQ(records_in_use(), 0U);
 
-  // One that has its turn goes there too; who has ended the launch before passes it on.
+  // A launch whose turn has come goes there too: the worker that ended the previous launch passes it on.
   ran.clear();
   bool nested = false;
   during = [&](u32 number) {
@@ -310,7 +310,7 @@ TEST_F(GraphLaunchTest, WithNoRoomTasksGoToTheOverflowAndAreNotForgotten) {
   EXPECT_TRUE(bench_.complete(kTask + 2));
   EXPECT_FALSE(bench_.complete(kTask + 1));
   EXPECT_EQ(bench_.control().lists.overflow >> 32U, 0U) << "its place in the ready queue is what the worker came by";
-  bench_.control().head.value += kMostQueuedNodes;  // what seemed to be there
+  bench_.control().head.value += kMostQueuedNodes;  // removes what fill_queue added
   EXPECT_EQ(queued(), 1U);
   run_ready();
   EXPECT_TRUE(bench_.complete(kTask + 1));
@@ -355,7 +355,7 @@ TEST_F(GraphLaunchTest, ALaunchThatHasItsTurnIsNotCancelled) {
 TEST_F(GraphLaunchTest, AnExecThatIsLaunchedByWhatItHasLaunchedIsRefused) {
   PlainExec& inner = chain({1}, kLaunches);
   PlainExec& outer = chain({2}, kLaunches);
-  // 2 launches `inner`, whose node launches `outer`.
+  // Task 2 launches `inner`; its node launches `outer`.
   during = [&](u32 number) { targets.assign(1, number == 1 ? outer.offset : inner.offset); };
   run_ring(kLaunches, kTask, 9);  // launches `inner`
   run_ready();

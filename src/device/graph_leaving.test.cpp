@@ -1,4 +1,4 @@
-// Workers that are to leave in the midst of a graph.
+// Workers that are asked to leave in the middle of a graph.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -95,7 +95,7 @@ TEST_F(GraphOnWorkersTest, AWorkerThatIsToLeaveHandsBackTheOverflow) {
 }
 
 TEST_F(GraphOnWorkersTest, AWorkerInsideAGraphSeesTheEndOfItsLease) {
-  // Nodes of two slots and more predecessors than one: no chains.
+  // Nodes with two slots and several predecessors form no chains.
   u32 before = add();
   for (u32 i = 0; i < 200; ++i) before = behind({before, behind({before})});
   make();

@@ -1,4 +1,4 @@
-// More nodes that are ready than one worker runs, or than the ready queue holds.
+// More ready nodes than one worker runs, or than the ready queue holds.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -57,7 +57,7 @@ TEST_F(GraphOnWorkersTest, WhoHasPutNodesOnTheOverflowHoldsTheLaunchOpen) {
 }
 
 TEST_F(GraphOnWorkersTest, WhoDoesNotHoldTheLaunchOpenLeavesTheOverflowAlone) {
-  // The launch may have ended when its last arrival is made: the overflow is then the next one's, or somebody else's memory.
+  // The last arrival may end the launch: the overflow then belongs to the next launch, or the memory to another exec.
   const u32 a = add(), b = add();
   const u32 join = behind({a, b});
   make();

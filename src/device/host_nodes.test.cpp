@@ -28,7 +28,7 @@ class HostNodesOnWorkersTest : public GraphOnWorkersTest {
     exec_->head().calls = reinterpret_cast<u64>(rings_.data());
     exec_->head().calls_shift = kShift;
   }
-  // The numbers of the host nodes that the device has called since the last time.
+  // The numbers of the host nodes called since the previous call.
   std::vector<u32> calls() {
     std::vector<u32> all;
     for (;; ++read_) {
@@ -40,7 +40,7 @@ class HostNodesOnWorkersTest : public GraphOnWorkersTest {
       cells_.push_back(cell(hosts_[call.word[0]]));
     }
   }
-  // Answers the `i`-th call of all.
+  // Answers call `i`, counted from the first one.
   void answer(std::size_t i, bool throws = false) {
     rings_[(1U << kShift) + index_of(answered_, kShift)] = Quad{lap_of(answered_, kShift), {cells_[i], throws ? 1U : 0U, 0}};
     ++answered_;
@@ -49,7 +49,7 @@ class HostNodesOnWorkersTest : public GraphOnWorkersTest {
 
   std::vector<Quad> rings_{2U << kShift};
   std::vector<u32> hosts_;
-  std::vector<u32> cells_;  // of those that were called
+  std::vector<u32> cells_;  // of the called nodes
   u32 read_ = 0;
   u32 answered_ = 0;
 };

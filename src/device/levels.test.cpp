@@ -16,7 +16,7 @@ using test::Bench;
 
 class LevelsTest : public testing::Test {
  protected:
-  // A runtime with levels of so many slots; `lifo` has a bit for each priority that is a stack.
+  // A lease with levels of kShift slots; bit i of `lifo` makes priority i a stack.
   explicit LevelsTest(u32 lifo = 0) {
     bench_.lease.levels = kLevels | lifo;
     bench_.lease.level_shift = kShift;
@@ -30,7 +30,7 @@ class LevelsTest : public testing::Test {
     const Header header{1, 1, 1, 0, 0, levels::priority_of(priority)};
     levels::push(bench_.lease, Bench::quads(header, position));
   }
-  // Takes from the ready queue: a task, or for a token the task of a level. Its position, or -1.
+  // Takes a task from the ready queue, or a token's task from its level. Returns its position, or -1.
   i64 take() {
     TaskQuads task;
     if (!ready_queue::try_take(bench_.lease, &task)) return -1;
@@ -118,7 +118,7 @@ TEST_F(LevelsTest, WhatALevelDoesNotHoldGoesToTheReadyQueue) {
   }
   EXPECT_EQ(take(), -1);
   EXPECT_EQ(bench_.control().level[7].used, 0U);
-  // And again all around.
+  // Again, around the whole ring.
   for (u32 i = 0; i < 1000; ++i) {
     push(7, i);
     EXPECT_EQ(take(), i);
@@ -159,7 +159,7 @@ TEST_F(StackTest, TheLastTaskOfAStackComesFirst) {
   EXPECT_EQ(take(), 0) << "the others are queues";
 }
 
-// Two producers and two consumers on queues and stacks: nothing is lost, nothing comes twice.
+// Two producers and two consumers on queues and stacks: no task is lost or taken twice.
 TEST_F(StackTest, ManyThreadsLoseNothing) {
   constexpr u32 kEach = 50'000;
   constexpr u32 kThreads = 2;

@@ -33,7 +33,7 @@ class LogWriterTest : public testing::Test {
       if (quad.lap != log_tag_of(position)) return false;
     return true;
   }
-  // The line that begins at this slot, its format included.
+  // The line that begins at this slot, with its format.
   runtime::LogLine line(u32 position) const {
     std::array<u32, 2 * kLogSlotWords> words{};
     for (u32 i = 0; i < words.size(); ++i)
@@ -43,7 +43,7 @@ class LogWriterTest : public testing::Test {
     line.format = std::make_shared<const std::string>(reinterpret_cast<const char*>(line.address), line.head.length);
     return line;
   }
-  // The host has read so far, and the worker may look again.
+  // Marks `position` as read by the host, and lets the worker check again.
   void reads(u32 position) {
     read_ = position;
     context_.log.looked = now_ticks() - 1000;
@@ -121,7 +121,7 @@ TEST_F(LogWriterTest, TheHostIsNotAskedAgainAtOnce) {
   log(group(), level::error, "finds no room, and looks");
   EXPECT_LE(now_ticks() - context_.log.looked, 10'000'000U) << "it has not looked";
   read_ = 16;
-  context_.log.looked = now_ticks();  // however long that took here
+  context_.log.looked = now_ticks();  // independent of the time the calls above took
   log(group(), level::error, "does not look again");
   EXPECT_EQ(dropped_[4], 2U);
   reads(16);

@@ -1,4 +1,4 @@
-// The deque of a CPU worker: each node goes to one worker, and none is lost.
+// The deque of a CPU worker: each node is taken once, and none is lost.
 #include "device/node_deque.hpp"
 
 #include <gmock/gmock.h>
@@ -51,7 +51,7 @@ TEST(NodeDequeTest, TheWorkerTakesTheNewestAndOthersTheOldest) {
 
 TEST(NodeDequeTest, AFullDequeTakesNoMore) {
   NodeDeque deque{};
-  deque.oldest = deque.newest = 1000;  // somewhere inside, not at the first entry
+  deque.oldest = deque.newest = 1000;  // not at the first entry
   for (u32 node = 1; node <= NodeDeque::kMost; ++node) ASSERT_TRUE(node_deque::push(deque, node));
   EXPECT_FALSE(node_deque::push(deque, 1));
   EXPECT_EQ(steal(deque), 1U);
@@ -61,7 +61,7 @@ TEST(NodeDequeTest, AFullDequeTakesNoMore) {
   EXPECT_TRUE(node_deque::is_empty(deque));
 }
 
-// The worker pushes and pops few at a time, so that it meets the thieves at the last entry again and again.
+// The worker pushes and pops few nodes at a time, so that it often meets thieves at the last entry.
 TEST(NodeDequeTest, EachNodeIsTakenOnceWhileOthersSteal) {
   const u64 nodes = kSanitized ? 20'000 : 300'000;
   NodeDeque deque{};

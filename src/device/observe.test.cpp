@@ -1,4 +1,4 @@
-// What a worker notes of its stays on the device.
+// Counts of a worker's stays on the device.
 #include "device/observe.hpp"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ class ObserveTest : public testing::Test {
     worker_->way = {};
   }
 
-  // The worker leaves after a stay of so long, in which it was busy for so long.
+  // Simulates a stay of `ns` in which the worker was busy for `busy`, and leaves.
   void stay(u64 ns, u64 busy) {
     observe::take_seat(bench_.lease, worker_.get());
     worker_->observed.stay -= ns;
@@ -52,7 +52,7 @@ TEST_F(ObserveTest, AWorkerParksWhenItLeavesWithNoLeaseToGoOnIn) {
 }
 
 TEST_F(ObserveTest, IdleIsWhatIsLeftOfAStay) {
-  constexpr u64 kSlack = 1'000'000'000;  // between two looks at the clock
+  constexpr u64 kSlack = 1'000'000'000;  // between two clock readings
   constexpr u64 kStay = 100 * kSlack;
   stay(kStay, 0);
   EXPECT_EQ(count().idle_ns, 0U) << "without times nobody knows";

@@ -5,7 +5,7 @@
 namespace dwell::device {
 namespace {
 
-// Whether computing elements one after the other, from the first or from the last, reads what has been written.
+// Whether computing the elements in this order never reads one that has been overwritten.
 bool is_safe(u64 to, u32 to_width, u64 from, u32 from_width, u64 count, bool ascending) {
   for (u64 written = 0; written < count; ++written)
     for (u64 read = 0; read < count; ++read) {
@@ -30,7 +30,7 @@ TEST(Overlap, FindsTheOrdersInWhichNothingIsOverwrittenBeforeItIsRead) {
           const auto what = [&] {
             return testing::Message() << count << " of " << to_width << " bytes from " << from_width << " bytes " << from;
           };
-          // It may take a safe order for unsafe where no more than a byte or two of the ends touch, and never the other way round.
+          // May report a safe order as unsafe if only a byte or two of the ends touch; never the reverse.
           ASSERT_TRUE(!overlap.ascending() || ascending) << what();
           ASSERT_TRUE(!overlap.descending() || descending) << what();
           ASSERT_TRUE(overlap.partial() || (ascending && descending)) << what();

@@ -57,7 +57,7 @@ TEST(ReadyQueue, AClaimMayRunAheadOfTheProducer) {
 
 TEST(ReadyQueue, AnUnfilledPlaceIsNotTaken) {
   const Bench bench;
-  bench.control().tail.value += 1;  // a producer has reserved it
+  bench.control().tail.value += 1;  // reserved by a producer
   EXPECT_EQ(take(bench), -1);
   EXPECT_EQ(bench.control().head.value, 0U) << "a sleeping producer must not take the place away with it";
   u32 place = 99;
@@ -129,7 +129,7 @@ TEST(ReadyQueue, AProducerWaitsForAPlaceThatIsClaimedAndNotRead) {
   std::atomic<bool> pushed{false};
   {
     const std::jthread producer([&] {
-      push(bench, 8);  // one lap on, at the place of 7
+      push(bench, 8);  // one lap later, at the place of 7
       pushed = true;
     });
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -168,7 +168,7 @@ TEST(ReadyQueue, EachTaskIsTakenOnce) {
   for (int i = 0; i < 2; ++i) {
     threads.emplace_back([&] {
       for (u32 task = next++; task < kTasks; task = next++) {
-        // As many in flight as the ring would let through.
+        // As many tasks in flight as the ring allows.
         while (task >= done + bench.capacity() - 2) std::this_thread::yield();
         push(bench, task);
       }
@@ -190,7 +190,7 @@ TEST(ReadyQueue, EachTaskIsTakenOnce) {
 }
 
 TEST(ReadyQueue, TwoTakersNeverGetTheSameTask) {
-  // Nothing but taking, so that both are at the same place at the same time.
+  // Both threads only take, so that they contend for the same place.
   constexpr u32 kTasks = 200;
   const Bench bench;
   std::barrier turn(2);

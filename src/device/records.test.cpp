@@ -18,7 +18,7 @@ using Numbers = std::vector<u32>;
 
 class Records : public testing::Test {
  protected:
-  // A worker at this seat that has nothing yet.
+  // A worker at this seat without records.
   std::unique_ptr<Worker> seated(u32 seat) {
     auto worker = std::make_unique<Worker>();
     worker->me = seat;
@@ -81,7 +81,7 @@ TEST_F(Records, AWorkerThatStaysTakesThemBack) {
   release(*worker, Numbers(numbers.begin(), numbers.begin() + 10));
   spawn::give_up(bench_.lease, worker.get());
   release(*worker, Numbers(numbers.begin() + 10, numbers.end()));
-  spawn::give_up(bench_.lease, worker.get());  // the seat has some: these go to the list
+  spawn::give_up(bench_.lease, worker.get());  // the seat has some already: these go to the list
   EXPECT_EQ(sorted(allocate(*worker, 2 * spawn::kBatch)), sorted(numbers));
 }
 

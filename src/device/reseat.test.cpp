@@ -17,7 +17,7 @@ using test::Bench;
 void push(const Bench& bench, u32 position) { ready_queue::push(bench.lease, Bench::quads(Bench::plain(0), position)); }
 // Worker `me` claims a place and leaves with it.
 void leave_with_a_claim(const Bench& bench, u32 me) { bench.lease.claims[me] = ready_queue::claim_next(bench.lease) | kClaimed; }
-// The tasks that the next lease finds, in order.
+// The tasks that the next lease takes, in order.
 std::vector<u32> rest(const Bench& bench) {
   std::vector<u32> positions;
   TaskQuads task;
@@ -72,7 +72,7 @@ TEST(Reseat, FilledAndUnfilledClaimsMix) {
 }
 
 TEST(Reseat, ManyLeasesLoseNothing) {
-  // Claims come and go at every edge of the queue, positions wrap around.
+  // Claims at every edge of the queue, with positions that wrap around.
   const Bench bench(7, 3, (1ULL << 32U) - 64);
   u32 pushed = 0;
   u32 found = 0;

@@ -1,4 +1,4 @@
-// Seats: what one worker leaves, exactly one of a later lease takes.
+// Seats: exactly one worker of a later lease takes over a seat that is left.
 #include "device/seat.hpp"
 
 #include <gtest/gtest.h>
@@ -84,7 +84,7 @@ TEST_F(SeatTest, ManyLeasesPassASeatOnAndHoldItAlone) {
   for (u32 set = 0; set < 3; ++set) {
     threads.emplace_back([&, set] {
       for (u32 number = 1 + set; number <= kLeases; number += 3) {
-        // A lease is started while the one before it works.
+        // A lease starts while the previous one works.
         while (number > 2 && load<Order::relaxed, Scope::device>(&bench_.control().crew.begun) + 1 < number) std::this_thread::yield();
         const Lease mine = lease(number);
         ASSERT_TRUE(seat::take(mine, 0));

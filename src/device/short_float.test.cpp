@@ -1,4 +1,4 @@
-// half and bfloat16 as the CPU computes them.
+// half and bfloat16 on the CPU.
 #include <dwell/device/bfloat16.hpp>
 #include <dwell/device/half.hpp>
 
@@ -18,7 +18,7 @@ static_assert(std::is_trivially_copyable_v<half> && std::is_trivially_default_co
 static_assert(std::is_convertible_v<half, float> && !std::is_convertible_v<float, half>, "what rounds is spelled out");
 static_assert(!std::is_same_v<half, bfloat16> && !std::is_convertible_v<half, bfloat16>);
 
-// The value of bits in a format with `digits` bits of significand and a bias, by the definition.
+// Decodes a format with `digits` bits of significand and this bias, by the definition.
 double value_of(std::uint32_t bits, int digits, int bias) {
   const std::uint32_t exponent = (bits & 0x7FFFU) >> digits;
   const std::uint32_t significand = bits & ((1U << digits) - 1);
@@ -73,7 +73,7 @@ TYPED_TEST(ShortFloatTest, RoundsToTheNearestAndTiesToEven) {
     const double magnitude = std::fabs(static_cast<double>(value));
     const std::uint32_t infinity = TypeParam::infinity().bits();
     ASSERT_LE(bits, infinity) << value;
-    // Beyond the largest number a step would go on to what infinity's bits would mean if they were a number.
+    // The step beyond the largest number leads to the value that the bits of infinity would have as a number.
     const auto at = [&](std::uint32_t of) {
       return of < infinity ? expected_value<TypeParam>(of)
                            : 2 * expected_value<TypeParam>(infinity - 1) - expected_value<TypeParam>(infinity - 2);
@@ -94,7 +94,7 @@ TYPED_TEST(ShortFloatTest, RoundsToTheNearestAndTiesToEven) {
     const float value = std::bit_cast<float>(static_cast<std::uint32_t>(random()));
     if (std::isfinite(value)) check(value);
   }
-  // Every number, and what lies halfway to the next and beside that.
+  // Every number, the midpoint to the next one, and the floats beside the midpoint.
   for (std::uint32_t bits = 0; bits < TypeParam::infinity().bits(); ++bits) {
     const auto low = static_cast<float>(TypeParam::from_bits(static_cast<u16>(bits)));
     const auto half_step = static_cast<float>((expected_value<TypeParam>(bits + 1) - expected_value<TypeParam>(bits)) / 2);

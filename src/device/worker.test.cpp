@@ -13,7 +13,7 @@ namespace {
 using test::Bench;
 using test::entry_of;
 
-// The arguments that the operators below have seen, in order.
+// The calls of the operators below, in order.
 struct Call {
   u32 first;  // argument word
   u32 group;
@@ -34,7 +34,7 @@ void note_long(const Group& g, const u32* arguments) {
 }
 void take_scratch(const Group& g, const u32* arguments) {
   note(g, arguments);
-  EXPECT_EQ(g.shared<u32>(200).size(), 200U);  // of the 1024 bytes that there are
+  EXPECT_EQ(g.shared<u32>(200).size(), 200U);  // 1024 bytes exist
 }
 enum : u32 { kNote, kFail, kNoteLong, kTakeScratch };
 
@@ -49,21 +49,21 @@ class WorkerTest : public testing::Test {
     worker_.context.scratch_bytes = sizeof(scratch_);
   }
 
-  // Runs a task, and those behind it, on worker 1.
+  // Runs a task and its linked successors on worker 1.
   void run_task(const TaskQuads& task) {
     for (u32 i = 0; i < kMaxSlots * 4; ++i)
       std::memcpy(frame_at(&worker_, kFrame0)->word + i * 3, task.quad[i].word, sizeof(task.quad[i].word));
     run(bench_.lease, &worker_, kFrame0);
   }
   void run_task(const Header& header, u32 position) { run_task(Bench::quads(header, position)); }
-  // Makes a task wait for the one at the place before.
+  // Makes a task wait for the one at the previous position.
   void link(const Header& header, u32 position) {
     u32 drains = 0;
     TaskQuads task = Bench::quads(header, position, position - 1);
     ASSERT_EQ(admission::admit(bench_.lease, &task, header, position, &drains), Admission::taken);
   }
   static Header linked(u32 opcode, u32 slots = 1, u32 flags = 0) { return Header{opcode, 1, slots, flag::link | flag::tracked | flags, 0}; }
-  // Runs what is in the ready queue until it is empty.
+  // Runs the ready queue until it is empty.
   void run_ready() {
     for (TaskQuads task; ready_queue::try_take(bench_.lease, &task);) run_task(task);
   }
@@ -237,7 +237,7 @@ TEST_F(WorkerTest, ADissolvedGangIsSharedOutAnew) {
   share_out(bench_.lease, Bench::quads(gang, 5), gang, 5, false);
   TaskQuads share;
   ASSERT_TRUE(ready_queue::try_take(bench_.lease, &share));
-  run_task(share);  // the first in line: its two shares are in the ready queue
+  run_task(share);  // the first in the queue: its two shares are in the ready queue
   bench_.lease.lease_ticks = 1;
   seat::call_over(bench_.lease, bench_.lease.number, false);
   bench_.control().exits[bench_.lease.slot] = 1;

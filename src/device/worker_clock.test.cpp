@@ -19,7 +19,7 @@ bool runs_on_the_counter() {
   return kHasCycleCounter && file >> name && name == "tsc";
 }
 
-// How far the clock is off the system's, in ns, at most.
+// The clock's distance from the system's, in ns.
 u64 off(WorkerClock& clock) {
   u64 best = ~0ULL;
   for (int i = 0; i < 20; ++i) {
@@ -80,7 +80,7 @@ TEST(WorkerClock, ACounterThatJumpsIsSeen) {
   ASSERT_NE(clock.scale, 0U);
   const u64 scale = clock.scale;
   for (const auto rest : {0ms, 1ms}) {
-    clock.counted += 1'000'000'000;  // as if it had gone back
+    clock.counted += 1'000'000'000;  // as if the counter had gone back
     std::this_thread::sleep_for(rest);
     EXPECT_LE(off(clock), 2000U);
     EXPECT_NEAR(static_cast<double>(clock.scale), static_cast<double>(scale), static_cast<double>(scale) / 100);
