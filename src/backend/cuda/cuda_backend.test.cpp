@@ -1,4 +1,4 @@
-// The backend's requests to the driver, what it gives back, and its use of the answers, with a driver that runs nothing. tests/gpu has the
+// The backend's driver calls, its use of the results, and the release of resources, with a driver that runs nothing. tests/gpu uses the
 // real one.
 #include "backend/cuda/cuda_backend.hpp"
 
@@ -30,34 +30,34 @@ using testing::IsEmpty;
 // The driver's knowledge of an address.
 struct Known {
   CUmemorytype type = CU_MEMORYTYPE_DEVICE;
-  std::size_t behind = 1000;  // bytes of the range from the address on
+  std::size_t behind = 1000;  // bytes from the address to the end of its range
   int device = 0;
   bool managed = false;
   CUcontext context = nullptr;
-  CUdeviceptr mapped = 0;  // where the device sees it
+  CUdeviceptr mapped = 0;  // the device's address for it
 };
 
-constexpr std::size_t kStep = 1024;  // memory is mapped by so many bytes
+constexpr std::size_t kStep = 1024;  // the granularity of mappings
 
-// The driver's side. There is one, as of the driver: its functions have no state of their own.
+// The state of the fake driver. There is one instance, because driver functions carry no state.
 struct StandIn {
-  std::map<std::string, int> alive;          // given out and not given back
-  std::map<std::string, CUresult> failures;  // answers of the next call of a function
+  std::map<std::string, int> alive;          // allocated and not yet released
+  std::map<std::string, CUresult> failures;  // results of the next call of a function
   int calls = 0;
   int waits = 0;   // for a stream
   int copies = 0;  // to the host
-  int pinned = 0;  // copies to the device out of memory that was allocated here
-  int shared = 0;  // whether the process has a context already
+  int pinned = 0;  // copies to the device from pinned memory
+  int shared = 0;  // whether the process already has a context
   int block_threads = 160;
-  bool finished = true;            // the work in the streams
-  std::vector<int> priorities;     // of the streams, which are numbered from 1 on
-  std::vector<CUstream> launches;  // the streams of kernels that were launched
-  CUstream slow = nullptr;         // the one stream in which something still runs
+  bool finished = true;            // whether the work in the streams is finished
+  std::vector<int> priorities;     // of the streams, which are numbered from 1
+  std::vector<CUstream> launches;  // the streams of launched kernels
+  CUstream slow = nullptr;         // the only stream with unfinished work
   std::vector<CUcontext> current;
   CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;  // the thread's
-  bool joins_captures = false;                                       // some call was made in another mode than the relaxed one
-  std::map<void*, std::unique_ptr<std::byte[]>> memory;              // on the device and on the host
-  std::map<CUdeviceptr, Known> known;                                // memory of others
+  bool joins_captures = false;                                       // some call was made outside of the relaxed mode
+  std::map<void*, std::unique_ptr<std::byte[]>> memory;              // of the device and the host
+  std::map<CUdeviceptr, Known> known;                                // foreign memory
   std::size_t mapped = 0;                                            // bytes of regions
 
   void* allocate(std::size_t bytes) {
@@ -68,7 +68,7 @@ struct StandIn {
     return address;
   }
 
-  // Counts a call; its result.
+  // Counts a call. Returns its result.
   CUresult call(const char* name) {
     ++calls;
     const bool about_contexts = std::strcmp(name, "current") == 0 || std::strcmp(name, "push") == 0 || std::strcmp(name, "pop") == 0;
@@ -212,7 +212,7 @@ class CudaBackendTest : public testing::Test {
     driver_.cuMemcpyDtoDAsync = [](CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream) {
       return std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes), it->call("on device");
     };
-    // All of a range is there from the start; `mapped` says how much of it may be used.
+    // A range is backed entirely from the start; `mapped` counts the bytes in use.
     driver_.cuMemGetAllocationGranularity = [](std::size_t* step, const CUmemAllocationProp*, CUmemAllocationGranularity_flags) {
       return *step = kStep, CUDA_SUCCESS;
     };
@@ -255,7 +255,7 @@ class CudaBackendTest : public testing::Test {
     static const test::DriverLibrary answers_nothing(test::driver_that_answers(0));
     return answers_nothing;
   }
-  // As much of a cubin as can be told from its header.
+  // The header of a cubin: all that the backend reads.
   static std::vector<std::byte> cubin() {
     Elf64_Ehdr header{};
     std::memcpy(header.e_ident, ELFMAG, SELFMAG);
@@ -266,7 +266,7 @@ class CudaBackendTest : public testing::Test {
     return bytes;
   }
   std::unique_ptr<Backend> open() const { return open_cuda(driver_, 0); }
-  // All that can be had of a backend: 8 bytes on the device and on the host, an image, kernels, a launch in flight.
+  // One of each resource of a backend: 8 bytes on the device and on the host, an image, kernels, a launch in flight.
   struct Held {
     std::unique_ptr<Allocation> memory;
     std::unique_ptr<Allocation> host;
@@ -332,7 +332,7 @@ TEST_F(CudaBackendTest, SeveralCopiesAreOneWait) {
   EXPECT_THAT(received, testing::ElementsAreArray(sent));
   EXPECT_EQ(stand_in_.waits, waits + 1);
   EXPECT_EQ(stand_in_.copies, 3) << "nothing is to be done for an empty one";
-  // What was queued before the one that is refused writes into the caller's memory: it is waited for.
+  // Copies queued before the refused one write into the caller's memory, so the backend waits for them.
   stand_in_.failures["to host"] = CUDA_ERROR_ILLEGAL_ADDRESS;
   DWELL_EXPECT_ERROR(backend->copy_all_to_host(copies), errc::device_lost, HasSubstr("copying to the host"));
   EXPECT_EQ(stand_in_.waits, waits + 2);
@@ -375,7 +375,7 @@ TEST_F(CudaBackendTest, ARegionGrowsWhereItLies) {
 TEST_F(CudaBackendTest, ARegionThatFindsNoMemoryStaysAsItIs) {
   const auto backend = open();
   const auto region = backend->reserve(4 * kStep, 100 * kStep);
-  // The pool gives back what it keeps.
+  // The pool releases its cached memory.
   stand_in_.failures["create"] = CUDA_ERROR_OUT_OF_MEMORY;
   region->grow(6 * kStep);
   EXPECT_EQ(region->bytes(), 6 * kStep);
@@ -385,7 +385,7 @@ TEST_F(CudaBackendTest, ARegionThatFindsNoMemoryStaysAsItIs) {
     EXPECT_EQ(region->bytes(), 6 * kStep) << step;
     EXPECT_EQ(stand_in_.mapped, 6 * kStep) << step;
   }
-  // There is memory for what is needed, and not for more.
+  // Memory suffices for the requested bytes, but not for the spare ones.
   stand_in_.failures["map memory"] = CUDA_ERROR_OUT_OF_MEMORY;
   region->grow(6 * kStep + 1);
   EXPECT_EQ(region->bytes(), 7 * kStep);

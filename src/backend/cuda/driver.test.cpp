@@ -1,4 +1,4 @@
-// Missing drivers, and drivers that will not do. Leases on a device are tested in tests/gpu.
+// Missing and unsuitable drivers. tests/gpu tests leases on a device.
 #include "backend/cuda/driver.hpp"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace dwell::backend {
 namespace {
 
-// Makes a library of the functions in `code` and opens it as the driver; the message of what it throws.
+// Opens a library of the functions in `code` as the driver. Returns the message of the error.
 std::string message_of(const std::string& code) {
   const test::DriverLibrary made(code);
   const std::string& library = made.file();

@@ -27,9 +27,9 @@ TEST(Process, ReportsASignal) {
 
 TEST(Process, KillsHangingPrograms) {
   const auto start = std::chrono::steady_clock::now();
-  // The shell's own child keeps the pipe open, so it has to go as well.
+  // The shell's own child holds the pipe open and must be killed too.
   EXPECT_EQ(run_process({"/bin/sh", "-c", "echo started; sleep 60; true"}, 200ms).end, ProcessResult::End::timed_out);
-  // A program that closes its output and stays.
+  // A program that closes its output and keeps running.
   EXPECT_EQ(run_process({"/bin/sh", "-c", "exec >&- 2>&-; sleep 60"}, 200ms).end, ProcessResult::End::timed_out);
   EXPECT_LT(std::chrono::steady_clock::now() - start, 10s);
 }

@@ -13,7 +13,7 @@ TEST(Sha256Blocks, HardwareAndPortableAgree) {
   if (x86 == nullptr) GTEST_SKIP() << "this processor has no SHA instructions";
   std::mt19937 random(1);
   for (std::size_t blocks = 0; blocks < 40; ++blocks) {
-    // One byte further, so that nothing lies at a multiple of 16.
+    // One byte more, so that the blocks are not aligned to 16.
     std::vector<std::byte> memory(blocks * 64 + 1);
     for (std::byte& byte : memory) byte = static_cast<std::byte>(random());
     const auto bytes = std::span<const std::byte>(memory).subspan(1);

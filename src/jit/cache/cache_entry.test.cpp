@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 class CacheEntryTest : public testing::Test {
  protected:
   void put(const std::string& name, const std::string& text) {
-    // Written beside it and renamed, as the cache does it.
+    // Written under another name and renamed, as the cache does.
     std::ofstream(folder_.path() / "new") << text;
     fs::rename(folder_.path() / "new", folder_.path() / name);
   }

@@ -28,15 +28,15 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// The requests to a stand-in compiler; outlives it.
+// Requests to a stand-in compiler, which this outlives.
 struct Calls {
   int compiles = 0;
   int links = 0;
   int modules = 0;
   std::string identity = "stand-in 1";
-  std::string fingerprint;          // of all units; "": their own
+  std::string fingerprint;          // of all units; empty: each has its own
   std::function<void()> meanwhile;  // called while it compiles
-  std::vector<std::string> reads;   // files that it reads, and of which no fingerprint knows by itself
+  std::vector<std::string> reads;   // files that it reads and that its fingerprint omits
 };
 
 class StandIn final : public Compiler {
@@ -175,7 +175,7 @@ TEST_F(CachingCompilerTest, ObjectsOfChangedIncludesAreNotCached) {
   make().compile(unit);
   EXPECT_EQ(calls_.compiles, 2) << "nothing was kept under the first fingerprint";
 
-  // As the runtime does it: again, by the new fingerprint.
+  // Compiles again with the new fingerprint, as the runtime does.
   CachingCompiler compiler = make(false);
   int changes = 0;
   calls_.fingerprint = "0";
@@ -235,7 +235,7 @@ TEST_F(CachingCompilerTest, DamagedEntriesAreCompiledAgain) {
 }
 
 TEST_F(CachingCompilerTest, AReadOnlyFolderLeavesTheMemoryCache) {
-  // Owned by this process, and nobody can make a file in it, root neither.
+  // This process owns the folder, but nobody can create files in it, not even root.
   int warnings = 0;
   CachingCompiler compiler(std::make_unique<StandIn>(calls_), FileCache("/proc/self", [&](const std::string&) { ++warnings; }));
   for (int i = 0; i < 3; ++i) {
@@ -246,14 +246,14 @@ TEST_F(CachingCompilerTest, AReadOnlyFolderLeavesTheMemoryCache) {
   EXPECT_EQ(warnings, 1);
 }
 
-// Of processes that start at once: the requests to their compilers, together.
+// Requests of all processes of a race to their compilers.
 struct Race {
   std::atomic<int> ready = 0;
   std::atomic<int> compiles = 0;
   std::atomic<int> links = 0;
 };
 
-// Takes its time and counts for all processes. With `dies`, the first compile of all is a process's last deed.
+// A slow compiler that counts for all processes. With `dies`, the process of the first compilation is killed.
 class SlowStandIn final : public Compiler {
  public:
   SlowStandIn(Race& race, bool dies) : race_(race), dies_(dies), stand_in_(calls_) {}
@@ -277,7 +277,7 @@ class SlowStandIn final : public Compiler {
   StandIn stand_in_;
 };
 
-// Starts `count` processes that compile and link the same; how many of them got what they should.
+// Starts `count` processes that compile and link the same unit. Returns how many got the right result.
 int race_of(int count, Race& race, const std::filesystem::path& folder, bool dies) {
   const Unit unit = axpy_unit("axpy_1");
   std::vector<pid_t> children;
@@ -344,7 +344,7 @@ TEST_F(CachingCompilerTest, AModuleIsCompiledOncePerFingerprint) {
   EXPECT_EQ(calls_.compiles, 0);
 }
 
-// As a header that includes what a macro of the user's names.
+// Like a header that includes a file named by a macro of the user.
 TEST_F(CachingCompilerTest, UnnamedFilesJoinTheFingerprint) {
   const std::string file = folder_.path() / "config.h";
   std::ofstream(file) << "one";

@@ -21,12 +21,12 @@ namespace fs = std::filesystem;
 class FileCacheTest : public test::CacheTest {
  protected:
   fs::path file() const { return folder() / key_; }
-  // Stores an entry of 1000 bytes and says that it was last used so many seconds ago.
+  // Stores an entry of 1000 bytes, last used `seconds` ago.
   void store_aged(int number, int seconds) {
     FileCache(folder(), {}, 0).store(key_of(number), as_bytes(std::string(kPayload, 'x')));
     fs::last_write_time(folder() / key_of(number), fs::file_time_type::clock::now() - std::chrono::seconds(seconds));
   }
-  // Which of the entries 0, 1, ... are there.
+  // Which of the entries 0, 1, ... exist.
   std::vector<int> left() const {
     std::vector<int> numbers;
     for (int i = 0; i < 20; ++i) {
@@ -148,7 +148,7 @@ TEST_F(FileCacheTest, EntriesOfOtherVersionsAreRemoved) {
   EXPECT_NE(warnings_[0].find("it was written by another version of dwell"), std::string::npos);
 }
 
-// Takes root's right to read everything from this thread, for as long as it lives; the thread can open only files that let others in.
+// Takes root's permission to read everything from this thread during its lifetime; only files open to others remain readable.
 class NoRoot {
  public:
   NoRoot() : before_(setfsuid(kNobody)) {}
@@ -179,7 +179,7 @@ TEST_F(FileCacheTest, AStoreEvictsTheLeastRecentlyUsed) {
   fs::last_write_time(folder() / key_of(0), fs::file_time_type::clock::now() - std::chrono::seconds(5));
   const FileCache limited = cache(10'000);
   limited.store(key_of(10), as_bytes(std::string(kPayload, 'x')));
-  // 11 entries become nine tenths of the limit.
+  // Evicts from 11 entries down to nine tenths of the limit.
   EXPECT_EQ(left(), (std::vector{0, 3, 4, 5, 6, 7, 8, 9, 10}));
   EXPECT_TRUE(warnings_.empty());
 }
@@ -273,7 +273,7 @@ TEST_F(FileCacheTest, LockFilesAreNotEntriesAndAreRemovedWhenFree) {
     EXPECT_EQ(files().size(), 1U);
   }
   EXPECT_EQ(files().size(), 0U);
-  std::ofstream(folder() / (".lock-" + key_)) << "";  // of a process that was killed
+  std::ofstream(folder() / (".lock-" + key_)) << "";  // of a killed process
   EXPECT_EQ(shared.clear(), 0U);
   EXPECT_EQ(files().size(), 0U);
   EXPECT_FALSE(FileCache().lock(key_).held());
@@ -312,7 +312,7 @@ TEST_F(FileCacheTest, VerifyRemovesBrokenEntries) {
   EXPECT_TRUE(cache().verify().broken.empty());
   const std::vector<FileCache::Entry> before = cache().entries();
 
-  // A flipped byte at places all over the entry, and every length at steps.
+  // Flips a byte at many places of the entry, and cuts it to many lengths.
   std::string whole(1000, 0);
   std::ifstream(folder() / key_of(2), std::ios::binary).read(whole.data(), 1000);
   const auto broken = [&](const std::string& bytes) {
@@ -329,7 +329,7 @@ TEST_F(FileCacheTest, VerifyRemovesBrokenEntries) {
   }
   for (std::size_t size = 0; size < whole.size(); size += 111) EXPECT_TRUE(broken(whole.substr(0, size))) << "size " << size;
 
-  // Verifying is no use.
+  // Verifying does not count as a use.
   const std::vector<FileCache::Entry> after = cache().entries();
   ASSERT_EQ(after.size(), 4U);
   EXPECT_EQ(after[0].key, before[0].key);
@@ -349,7 +349,7 @@ TEST_F(FileCacheTest, ABrokenEntryIsReportedOnce) {
 }
 
 TEST_F(FileCacheTest, AReadOnlyFolderWarnsOnce) {
-  // Where the tests run as root no permission stops them, and the folder of the process in /proc stands in.
+  // Permissions do not stop root, so /proc/self stands in.
   const fs::path closed = geteuid() == 0 ? fs::path("/proc/self") : root_.path() / "closed";
   if (geteuid() != 0) {
     fs::create_directory(closed);

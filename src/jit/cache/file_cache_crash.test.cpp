@@ -1,4 +1,4 @@
-// A process that is killed while it stores, or a full disk, leaves whole entries and nothing else.
+// A process that is killed during a store, or a full disk, leaves only whole entries.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/filter.h>
@@ -27,8 +27,8 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-// Has the system kill this process when it makes the call `number`, if the lower half of its argument `argument` has a bit of `bits`
-// set, or equals `value`. False where the system does not do this.
+// Makes the system kill this process at the call `number` if the lower half of `argument` has a bit of `bits` set, or equals `value`. False
+// if the system does not support this.
 bool die_at(long number, unsigned argument, std::uint32_t bits, std::uint32_t value) {
   const auto at = static_cast<std::uint32_t>(offsetof(seccomp_data, args) + 8 * argument);  // little-endian
   std::array<sock_filter, 7> program = {{
@@ -51,7 +51,7 @@ class FileCacheCrashTest : public test::CacheTest {
   static std::string text_of(const std::optional<std::vector<std::byte>>& payload) {
     return payload ? std::string(as_text(*payload)) : "nothing";
   }
-  // The file left behind is no entry, and goes when it is an hour old.
+  // The file left behind is not an entry, and is removed an hour later.
   void expect_tidied() {
     for (const std::string& name : files()) fs::last_write_time(folder() / name, fs::file_time_type::clock::now() - 61min);
     cache().store(key_of(99), as_bytes("later"));
@@ -67,7 +67,7 @@ TEST_F(FileCacheCrashTest, SurvivesAKillAtEveryStepOfAStore) {
     long number;
     unsigned argument;
     std::uint32_t bits;
-    int from_next;  // of an argument that is a descriptor: which of those opened from now on; -1: it is none
+    int from_next;  // for a descriptor argument: how many are opened before it; -1: not a descriptor
     bool stored;
   };
   const Step steps[] = {
@@ -86,7 +86,7 @@ TEST_F(FileCacheCrashTest, SurvivesAKillAtEveryStepOfAStore) {
     cache().store(key_of(1), as_bytes(std::string(1000, 'x')));
     fs::last_write_time(folder() / key_of(1), fs::file_time_type::clock::now() - 10min);
     const int status = test::run_child([&] {
-      // Descriptors are given in order: the folder gets this one, the file the next, where no other test has left any open.
+      // Descriptors are assigned in order: the folder gets `next`, the file the one after it, if no other test has left any open.
       for (int number = 3; number < 256; ++number) close(number);
       const int next = dup(0);
       close(next);
@@ -109,7 +109,7 @@ TEST_F(FileCacheCrashTest, SurvivesAKillAfterEveryByteCount) {
   const std::string text(1000, 'x');
   for (rlim_t bytes = 0; bytes < 1132; bytes += 101) {
     const int status = test::run_child([&] {
-      // A write beyond the limit of a file's size is a signal that kills; before it, the write is cut at the limit.
+      // A write beyond the file size limit is first cut at the limit; the next one kills the process with a signal.
       const rlimit limit{bytes, bytes};
       setrlimit(RLIMIT_FSIZE, &limit);
       signal(SIGXFSZ, SIG_DFL);
@@ -146,7 +146,7 @@ TEST_F(FileCacheCrashTest, SurvivesAKillAtAnyTime) {
       ++found;
       ASSERT_EQ(text_of(back), std::string(20'000, text_of(back)[0]));
     }
-    // Nobody waits for the dead.
+    // Locks of dead processes are free.
     for (int i = 0; i < 4; ++i) EXPECT_TRUE(cache().lock(key_of(i), 0ms).held());
   }
   EXPECT_GT(found, 0);
@@ -154,7 +154,7 @@ TEST_F(FileCacheCrashTest, SurvivesAKillAtAnyTime) {
   expect_tidied();
 }
 
-// Stores until nothing more fits; 0 when what is there is whole and nothing was left behind.
+// Stores until the disk is full. Returns 0 if the stored entries are whole and nothing else is left.
 int fill(const fs::path& folder, const char* reason) {
   std::vector<std::string> warnings;
   const FileCache cache(folder, [&](const std::string& text) { warnings.push_back(text); });

@@ -1,4 +1,4 @@
-// Threads and processes that use one folder at once.
+// Threads and processes that share one folder.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -28,7 +28,7 @@ TEST_F(FileCacheRaceTest, ManyWritersLeaveOneWholeEntry) {
   EXPECT_EQ(files().size(), 1U);
 }
 
-// Stores, loads and evicts under the same few keys; 0 when nothing but whole entries was seen.
+// Stores, loads and evicts under the same few keys. Returns 0 if it saw only whole entries.
 int race(const FileCache& cache, const std::vector<std::string>& keys, char mine) {
   for (int i = 0; i < 100; ++i) {
     for (const std::string& key : keys) {

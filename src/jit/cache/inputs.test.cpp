@@ -1,4 +1,4 @@
-// An object out of the cache is the one that a compilation would give now, for every input of a compilation.
+// A cached object equals the result of a compilation now, for every input of a compilation.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A variable of the environment for the life of this.
+// Sets an environment variable for its lifetime.
 class Variable {
  public:
   Variable(const char* name, const std::string& value) : name_(name) { setenv(name, value.c_str(), 1); }
@@ -48,7 +48,7 @@ class InputsTest : public testing::Test {
     const Object object = compile_by_fingerprint(compiler, unit, [&](const Unit& named) { return compiler.compile(named); });
     return {object.bytes, unit.fingerprint, compiler.counts().compiled};
   }
-  // Checks that the object of `text`, which reads `file`, comes from the cache, and is another one when the file has changed.
+  // Checks that the object of `text`, which reads `file`, comes from the cache, and changes with the file.
   void expect_kept_and_followed(const std::string& text, const CompileOptions& options, const std::string& file, const std::string& one,
                                 const std::string& two) {
     write(file, one);
@@ -62,7 +62,7 @@ class InputsTest : public testing::Test {
     write(file, one);
     EXPECT_EQ(define(text, options).fingerprint, first.fingerprint);
   }
-  // Checks that the object of `text` is not kept, because nobody can tell what it reads.
+  // Checks that the object of `text` is not cached, because its inputs are unknown.
   void expect_not_kept(const std::string& text, const CompileOptions& options = {}) {
     EXPECT_EQ(HostCompiler().fingerprint(unit_with(options, text)), "");
   }
@@ -92,7 +92,7 @@ TEST_F(InputsTest, FilesReadOnlyByTheAssemblerAreFollowed) {
   const auto function = [](const std::string& value) {
     return ".pushsection .text\nfrom_assembly: mov $" + value + ", %eax\nret\n.popsection\n";
   };
-  // No word in it says that this is assembly.
+  // No word of the source shows that it is assembly.
   const std::string text = "#define JOIN(a, b) a##b\n#define TEXT(a) #a\nJOIN(as, m)(TEXT(.include) \" \\\"" + path("value.s") +
                            "\\\"\");\nextern \"C\" int from_assembly();\n" + body("from_assembly()");
   expect_kept_and_followed(text, {}, "value.s", function("1"), function("2"));

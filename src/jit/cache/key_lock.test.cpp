@@ -95,7 +95,7 @@ TEST_F(KeyLockTest, HoldsNothingWithoutAFile) {
   EXPECT_FALSE(KeyLock(File(), ".lock-a", 1s).held());
 }
 
-// Its file was taken away while it was held, by somebody who clears the folder: the lock of the next holder is not.
+// The file was removed while locked; its holder does not remove the next holder's file.
 TEST_F(KeyLockTest, SparesTheNextHoldersFile) {
   auto first = std::make_unique<KeyLock>(lock());
   fs::remove(folder_.path() / ".lock-a");

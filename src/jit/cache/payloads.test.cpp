@@ -10,7 +10,7 @@
 namespace dwell::jit {
 namespace {
 
-// Calls `use` with the bytes cut short everywhere, with every number in them replaced by large ones, and with each byte changed.
+// Calls `use` with the bytes truncated at every length, with each number replaced by large ones, and with each byte changed.
 template <class Use>
 void damage(const Bytes& bytes, Use use) {
   for (std::size_t size = 0; size < bytes.size(); ++size) use(Bytes(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size)));

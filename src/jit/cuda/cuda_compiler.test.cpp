@@ -1,4 +1,4 @@
-// The whole way from source to image, which needs NVRTC and nvJitLink but no GPU.
+// From source to image. Needs NVRTC and nvJitLink but no GPU.
 #include "jit/cuda/cuda_compiler.hpp"
 
 #include <gmock/gmock.h>
@@ -25,7 +25,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// A kernel that calls through the table as the resident loop does.
+// A kernel that calls operators through the table, as the resident loop does.
 std::string stand_in_loop() {
   return "#include <dwell/device/operator.hpp>\n"
          "extern \"C\" { extern __constant__ dwell::device::Entry dwell_operators[]; }\n"
@@ -44,7 +44,7 @@ constexpr std::size_t kLoopBytes = 64 * 4 + sizeof(device::Context);
 
 class CudaCompilerTest : public CudaTest {
  protected:
-  // With a small loop of its own.
+  // A compiler with a small loop of its own.
   static CudaCompiler& compiler() {
     static CudaCompiler shared({.arch = "sm_90", .loop = stand_in_loop(), .cache = {}});
     return shared;
@@ -174,7 +174,7 @@ TEST_F(CudaCompilerTest, EachTemplateInstanceIsExported) {
   }
 }
 
-// An object that says it is an axpy, made of other source.
+// An object that claims to be an axpy, made of other source.
 Object forged(const std::string& text) {
   const NvrtcResult result = Nvrtc::get().compile(text, "x", {}, {"--gpu-architecture=sm_90", "-rdc=true"});
   EXPECT_TRUE(result.ok) << result.log;
@@ -206,7 +206,7 @@ TEST_F(CudaCompilerTest, LinkErrorsNameTheOperator) {
   EXPECT_THROW(link({&damaged}), Error);
 }
 
-// A loop that calls its table by another prototype than the entries have links all the same, with too few registers.
+// A loop that calls its table by another prototype than that of the entries; it would link, but with too few registers.
 TEST_F(CudaCompilerTest, ALoopWithTooFewRegistersDoesNotLink) {
   CudaCompiler other({.arch = "sm_90",
                       .loop = "extern \"C\" { extern __constant__ void (*dwell_operators[])(int); }\n"

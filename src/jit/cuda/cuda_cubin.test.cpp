@@ -1,4 +1,4 @@
-// An image's figures of itself, compiled and linked with the real loop as for a device. Needs NVRTC and nvJitLink but no GPU.
+// Resource figures of an image, compiled and linked with the real loop as for a device. Needs NVRTC and nvJitLink but no GPU.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ namespace {
 
 Unit nothing_unit() { return unit_of("nothing", "DWELL_OPERATOR(nothing)(dwell::Group) {}\n", "nothing_1"); }
 
-// 16 bytes of shared memory an element, in two variables.
+// Uses 16 bytes of shared memory an element, in two variables.
 Unit tile_unit() {
   return unit_of("tile",
                  "DWELL_OPERATOR(tile)(dwell::Group g, dwell::Span<float> y) {\n"
@@ -53,7 +53,7 @@ Unit table_unit() {
                  "table_1");
 }
 
-// It needs all its resources in a function that is not inlined into it.
+// Uses all its resources in a function that is not inlined.
 Unit caller_unit() {
   return unit_of("caller",
                  "__attribute__((noinline)) void helper(float* y, unsigned rank) {\n"
@@ -178,7 +178,8 @@ TEST_P(CudaCubinTest, SurvivesDamagedImages) {
     read_statics(image);
     read_signature(image, "hungry_1");
   };
-  // One byte in so many; of the architectures behind the first, which differ in what the bytes mean and not in how they are read, fewer.
+  // Changes one byte in `step`. Later architectures differ in the meaning of the bytes, not in how they are read: fewer bytes suffice
+  // there.
   const std::size_t step = GetParam() == std::string_view(kArchitectures[0]) && !kSanitized ? 253 : 1021;
   for (const int value : {0x00, 0x7f, 0xff}) {
     for (std::size_t at = 0; at < image.size(); at += at < 64 ? 1 : step) {

@@ -14,7 +14,7 @@
 namespace dwell::jit {
 namespace {
 
-// The types of the symbols of a cubin, by name.
+// The symbol types of a cubin, by name.
 std::map<std::string, int> types_in(std::span<const std::byte> cubin) {
   std::map<std::string, int> types;
   const auto elf = Elf::open(cubin);
@@ -52,7 +52,7 @@ TEST_F(HiddenVariables, OnlyUnreferencedVariablesAreHidden) {
   hide_variables(image);
   EXPECT_EQ(image, once);
 
-  // Nothing outside the bytes is touched, damaged as they may be.
+  // Truncated images are not accessed out of bounds.
   for (std::size_t size = 0; size < whole.size(); size += 97) {
     Bytes part(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size));
     hide_variables(part);

@@ -1,4 +1,4 @@
-// Operators that log, as NVIDIA's compilers make them. Needs NVRTC and nvJitLink but no GPU.
+// Operators that log, compiled by NVRTC. Needs NVRTC and nvJitLink but no GPU.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

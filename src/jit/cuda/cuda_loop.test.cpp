@@ -16,13 +16,13 @@
 namespace dwell::jit {
 namespace {
 
-// Limits of the loop's resources, by architecture. Figures may fall; one that rises costs workers, and is changed here on purpose.
+// Limits of the loop's resources, by architecture. A higher figure costs workers: change it here only on purpose.
 struct LoopBudget {
   const char* arch;
   std::uint32_t registers;     // a thread; 64 leave room for six workers a multiprocessor, up to 96 for the usual four
-  std::uint32_t stack_bytes;   // a thread, functions off the fast path included
-  std::uint32_t shared_bytes;  // a worker: two tasks and what operators see of the worker
-  std::uint32_t barriers;      // a worker; from sm_90 on they are counted: 64 a multiprocessor, 24 on sm_120
+  std::uint32_t stack_bytes;   // a thread, including functions off the fast path
+  std::uint32_t shared_bytes;  // a worker: two tasks, and the part of its state that operators see
+  std::uint32_t barriers;      // a worker; sm_90 and later count them: 64 a multiprocessor, 24 on sm_120
 };
 constexpr LoopBudget kBudgets[] = {
     {"sm_75", 96, 736, 6160, 3},  {"sm_80", 96, 736, 6160, 3},  {"sm_90", 64, 528, 6160, 3},
@@ -64,7 +64,7 @@ TEST_P(CudaLoopTest, DoesNotSpill) {
   EXPECT_EQ(report.spill_bytes, 0U) << report.log;
 }
 
-// The loop of a program with plain and wide tasks alone.
+// The loop of a program that has only plain and wide tasks.
 TEST_P(CudaLoopTest, WithoutPartsIsSmall) {
   const Object small = nothing();
   const Image base = compiler().link(std::vector<Opcode>{&small}, Tier::relocatable, device::part::base);
@@ -76,7 +76,7 @@ TEST_P(CudaLoopTest, WithoutPartsIsSmall) {
 
 using CudaPartsTest = CudaFiguresTest;
 
-// Each set of parts that a program names makes a loop.
+// Each set of parts gives a loop.
 TEST_F(CudaPartsTest, AnySetOfThemCompiles) {
   const Object small = compiler().compile(unit_of("nothing", "DWELL_OPERATOR(nothing)(dwell::Group) {}\n", "nothing_1"));
   const auto linked = [&](std::uint32_t parts) { return compiler().link(std::vector<Opcode>{&small}, Tier::relocatable, parts); };
@@ -94,11 +94,11 @@ TEST_F(CudaPartsTest, AnySetOfThemCompiles) {
   }
 }
 
-// What NVRTC is told for one object holds for no other of the process.
+// NVRTC options of one object do not leak into other compilations of the process.
 TEST_F(CudaPartsTest, ADebuggedOperatorLeavesLoopsAsTheyAre) {
   Unit unit = unit_of("nothing", "DWELL_OPERATOR(nothing)(dwell::Group) {}\n", "nothing_1");
   const Object small = compiler().compile(unit);
-  // Without a cache, so that each loop is compiled here.
+  // Disables the cache, so that each loop is compiled here.
   const auto linked = [&] {
     return CudaCompiler({.arch = "sm_90", .cache = {}}).link(std::vector<Opcode>{&small}, Tier::relocatable, device::part::base).bytes;
   };

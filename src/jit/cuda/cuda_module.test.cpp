@@ -1,4 +1,4 @@
-// Ordinary kernels from source to cubin, which needs NVRTC but no GPU.
+// Ordinary kernels from source to cubin. Needs NVRTC but no GPU.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

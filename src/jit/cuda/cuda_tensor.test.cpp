@@ -1,4 +1,4 @@
-// What NVIDIA's compilers make of the operators for tensors, for each architecture. Needs NVRTC and nvJitLink but no GPU.
+// Resources of the tensor operators, for each architecture. Needs NVRTC and nvJitLink but no GPU.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -16,13 +16,13 @@
 namespace dwell::jit {
 namespace {
 
-// As a batch defines them.
+// The limit that batches define them with.
 constexpr int kRegisters = 72;
 
 struct Budget {
   const tensor::OwnSource* source;
-  std::uint32_t stack_bytes;  // a thread: registers that are saved, and what does not fit into so many
-  std::size_t bytes;          // of the object: loading an image takes longer with each
+  std::uint32_t stack_bytes;  // a thread: saved registers and spills
+  std::size_t bytes;          // of the object: each one slows the loading of an image
 };
 
 class CudaTensorTest : public CudaFiguresTest, public testing::WithParamInterface<const char*> {

@@ -30,7 +30,7 @@ Unit inlined(Unit unit) {
   return unit;
 }
 
-// `count` small operators that differ, instances of one template.
+// `count` small, different operators: instances of one template.
 Unit many_unit(int count) {
   Unit unit = unit_of("scale",
                       "template <int K>\n"
@@ -49,7 +49,7 @@ std::vector<Opcode> all_of(const Object& object, std::size_t count) {
   return table;
 }
 
-// The functions of an image that stand beside its kernel, but for those of the loop itself.
+// The functions of an image beside its kernel, without those of the loop.
 std::vector<std::string> functions_of(const Image& image) {
   std::vector<std::string> names;
   const auto elf = Elf::open(image.bytes);
@@ -63,9 +63,9 @@ std::vector<std::string> functions_of(const Image& image) {
   return names;
 }
 
-// How many workers of 160 threads the registers leave room for, on a multiprocessor that has 65536, given out by 256 a warp.
+// The workers of 160 threads that fit the 65536 registers of a multiprocessor, allocated by 256 a warp.
 std::uint32_t workers_for(std::uint32_t registers) {
-  const std::uint32_t warps = 4 * (16384 / ((registers + 7) / 8 * 256));  // each quarter of a multiprocessor has registers of its own
+  const std::uint32_t warps = 4 * (16384 / ((registers + 7) / 8 * 256));  // each quarter of a multiprocessor has its own registers
   return warps / 5;
 }
 
@@ -116,7 +116,7 @@ TEST_F(CudaTiersTest, WhatASourceShowsCanBeFoundInImagesOfBothTiers) {
     Elf64_Sym raw;
     std::memcpy(&raw, elf->section(".symtab")->bytes.data() + found->index * sizeof(raw), sizeof(raw));
     EXPECT_EQ(ELF64_ST_TYPE(raw.st_info), STT_OBJECT) << "the driver finds it";
-    if (tier == Tier::lto) continue;  // whose relocations name every variable
+    if (tier == Tier::lto) continue;  // its relocations name every variable
     const Elf::Symbol* const none = elf->symbol("plain_1_inspects");
     ASSERT_NE(none, nullptr);
     std::memcpy(&raw, elf->section(".symtab")->bytes.data() + none->index * sizeof(raw), sizeof(raw));
@@ -130,7 +130,7 @@ TEST_F(CudaTiersTest, ErrorsMatchTheNativeForm) {
   DWELL_EXPECT_ERROR(compiler().compile(unit), errc::compile_failed, HasSubstr("axpy.cu(7)"));
 }
 
-// nvJitLink decides these for a whole image, and would change what the operator computes.
+// nvJitLink applies these to a whole image, which would change the operator's results.
 TEST_F(CudaTiersTest, OptionsLostByTheLinkerKeepSourcesNative) {
   const CompileOptions all[] = {{.fast_math = true},   {.flush_denormals = true}, {.contract = false}, {.precise_division = false},
                                 {.max_registers = 32}, {.line_info = true},       {.debug = true},     {.flags = {"--restrict"}}};
@@ -169,7 +169,7 @@ TEST_F(CudaTiersFiguresTest, InlinedOperatorsLeaveRoomForFiveWorkers) {
   }
 }
 
-// What inlined operators need beyond five workers a multiprocessor they get, rather than spill it.
+// Inlined operators that need more registers than five workers a multiprocessor leave get them instead of spilling.
 TEST_F(CudaTiersFiguresTest, InliningTakesNoMoreRegistersThanTheTable) {
   const Object small = compiler().compile(inlined(axpy_unit("axpy_1")));
   const Object hungry = compiler().compile(inlined(hungry_unit("hungry_1")));
@@ -280,7 +280,7 @@ TEST_F(CudaTiersTest, LinkErrorsNameTheOperator) {
   EXPECT_THROW(link({&damaged}, Tier::lto), Error);
 }
 
-// Also that an image without operators links.
+// Also links an image without operators.
 TEST_F(CudaTiersTest, BothLoopsAreCached) {
   const TemporaryDirectory folder;
   const FileCache cache(folder.path() / "cache");
@@ -292,7 +292,7 @@ TEST_F(CudaTiersTest, BothLoopsAreCached) {
   EXPECT_EQ(CudaCompiler({.arch = "sm_90", .cache = cache}).link({}, Tier::relocatable).bytes, image);
 }
 
-// With an operator that makes tasks, which keeps the loop's code for them; others leave it out.
+// Uses an operator that makes tasks, which keeps the loop's code for them; other images omit it.
 TEST_F(CudaTiersFiguresTest, EveryArchitectureHasRoomForFiveInliningWorkers) {
   for (const char* const arch : {"sm_80", "sm_90a", "sm_120"}) {
     if (!compiles_for(arch)) continue;

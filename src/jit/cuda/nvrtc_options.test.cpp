@@ -19,7 +19,7 @@ std::vector<std::string> flags_of(const CompileOptions& options) {
   return nvrtc_flags(options, {.arch = "sm_90a", .cuda_includes = "/cuda"});
 }
 
-// The flags that `options` adds to those of no options, or takes from them.
+// The flags that `options` adds or removes.
 std::vector<std::string> difference(const CompileOptions& options) {
   std::vector<std::string> result;
   const auto before = flags_of({});

@@ -21,7 +21,7 @@ using testing::HasSubstr;
 
 class NvrtcOptionsCompiled : public CudaTest {
  protected:
-  // An operator that only compiles when `condition` holds.
+  // An operator that compiles only if `condition` holds.
   static Object compile_if(const CompileOptions& options, const std::string& condition, const std::string& lead = {}) {
     const std::string text = "static_assert(" + condition + ", \"\");\nDWELL_OPERATOR(a)(dwell::Group) {}\n";
     return compiler().compile(unit_with(options, lead + text));
@@ -34,7 +34,7 @@ class NvrtcOptionsCompiled : public CudaTest {
     const Opcode table[] = {&object};
     return compiler().link(table).bytes;
   }
-  // The registers of an operator that would like many.
+  // The registers of an operator that uses many if it may.
   static std::uint32_t registers_of(const CompileOptions& options) {
     Unit unit = hungry_unit("hungry_1");
     unit.options = options;

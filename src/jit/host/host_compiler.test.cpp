@@ -26,7 +26,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// One compiler for all: asking for its version takes as long as a compile.
+// One compiler for all tests: reading its version takes as long as a compilation.
 HostCompiler& compiler() {
   static HostCompiler shared;
   return shared;
@@ -182,7 +182,7 @@ TEST(HostCompiler, AMissingCompilerIsNamed) {
   EXPECT_EQ(image::unpack(missing.link(none).bytes).entries.size(), 1U);
 }
 
-// A compiler that is a shell script: it answers --version and then does `body`.
+// A shell script as the compiler: it answers --version and then runs `body`.
 class FakeCompiler {
  public:
   explicit FakeCompiler(const std::string& body) {
@@ -228,7 +228,7 @@ TEST(HostCompiler, RemovesItsFiles) {
   before.empty() ? unsetenv("XDG_RUNTIME_DIR") : setenv("XDG_RUNTIME_DIR", before.c_str(), 1);
 }
 
-// The first call of the compiler loses its folder to a cleaner of /tmp, which is made up here by the compiler itself.
+// The fake compiler removes its own folder in its first call, like a cleaner of /tmp.
 TEST(HostCompiler, RetriesWhenItsFolderIsRemoved) {
   const TemporaryDirectory base;
   const std::string once = base.path() / "once";
@@ -250,7 +250,7 @@ TEST(HostCompiler, CompilesFromSeveralThreads) {
   for (std::size_t i = 0; i < objects.size(); ++i) EXPECT_EQ(objects[i].entries[0].symbol, "axpy_" + std::to_string(i));
 }
 
-// Everything an untrusted file may say: nothing outside it is read (the sanitizers watch), and no signature is made up.
+// Untrusted files: nothing is read out of bounds (the sanitizers check this), and no signature is invented.
 TEST(Elf, SurvivesDamagedFiles) {
   const Object object = compiler().compile(axpy_unit("axpy_1"));
   ASSERT_TRUE(Elf::open(object.bytes));

@@ -25,7 +25,7 @@ HostCompiler& host_compiler() {
   return shared;
 }
 
-// The value of `expression`, an integer, in an operator that is compiled with `options`.
+// The value of the integer `expression` in an operator compiled with `options`.
 i64 value_of(const CompileOptions& options, const std::string& expression, const std::string& lead = {}) {
   const std::string body = "DWELL_OPERATOR(a)(dwell::Group, dwell::i64* to) { *to = static_cast<dwell::i64>(" + expression + "); }\n";
   const Object object = host_compiler().compile(unit_with(options, lead + body));
@@ -54,7 +54,7 @@ TEST(HostOptionsCompiled, OptionsChangeTheObject) {
 
 #if defined(__x86_64__)
 TEST(HostOptionsCompiled, FastMathKeepsTheThreadsMode) {
-  constexpr unsigned kFlags = 0x3F;  // exceptions since they were cleared: no part of the mode
+  constexpr unsigned kFlags = 0x3F;  // exceptions raised since they were cleared: not part of the mode
   const unsigned before = _mm_getcsr() & ~kFlags;
   value_of({.fast_math = true}, "1");
   EXPECT_EQ(_mm_getcsr() & ~kFlags, before);
@@ -78,7 +78,7 @@ TEST(HostOptionsCompiled, DebugInformationIsPresent) {
   };
   EXPECT_TRUE(has_lines({.line_info = true}));
   EXPECT_TRUE(has_lines({.debug = true}));
-  const bool built_with = host_compiler().identity().find(" -g") != std::string::npos;  // sanitizers bring it
+  const bool built_with = host_compiler().identity().find(" -g") != std::string::npos;  // sanitizer builds add it
   EXPECT_EQ(has_lines({}), built_with);
 }
 

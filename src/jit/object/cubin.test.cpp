@@ -69,7 +69,7 @@ TEST(Cubin, SumsOverTheCallGraph) {
   EXPECT_EQ(kernel->threads, 64U);
 }
 
-// A figure that wrapped around would pass every limit.
+// A wrapped figure would pass every limit.
 TEST(Cubin, FiguresSaturate) {
   TwoFunctions two;
   two.frames(kMost, 2);
@@ -130,7 +130,7 @@ TEST(Elf, OffsetsAndSizesBeyondTheFileAreAbsent) {
   }
 }
 
-// More sections than 16 bits count: three an operator in a large image.
+// More sections than 16 bits can count: a large image has three an operator.
 TEST(Elf, CountsAndIndexesMayStandInTheFirstSection) {
   TwoFunctions two;
   two.frames(100, 50);

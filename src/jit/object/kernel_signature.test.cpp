@@ -1,4 +1,4 @@
-// From mangled names and sizes to what a kernel takes. cuda_module.test.cpp does the same with kernels that NVRTC has compiled.
+// Kernel signatures from mangled names and sizes. cuda_module.test.cpp does the same with kernels compiled by NVRTC.
 #include "jit/object/kernel_signature.hpp"
 
 #include <gmock/gmock.h>

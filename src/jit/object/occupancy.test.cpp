@@ -31,17 +31,17 @@ TEST(Occupancy, RegistersAreAllocatedInFourParts) {
 }
 
 TEST(Occupancy, SharedMemoryIsRoundedAndPartlyReserved) {
-  // 228 KB: a block with 40 KB of its own, 8 KB of scratch memory and the 1 KB that CUDA keeps.
+  // 228 KB: each block has 40 KB of its own, 8 KB of scratch memory and 1 KB reserved by CUDA.
   EXPECT_EQ(fit(90, {.registers = 32, .shared_bytes = 40960}).workers, 4U);
   EXPECT_EQ(fit(90, {.registers = 32, .shared_bytes = 40960}).bottleneck, Bottleneck::shared_memory);
-  // Three blocks of 76 KB: with 74 KB more, and not with one byte beyond.
+  // Three blocks of 76 KB: 74 KB of scratch memory fit, one byte more does not.
   EXPECT_EQ(fit(90, {.registers = 32, .shared_bytes = 1024}, 74 * 1024).workers, 3U);
   EXPECT_EQ(fit(90, {.registers = 32, .shared_bytes = 1025}, 74 * 1024).workers, 2U);
-  // The most a block may have is what a multiprocessor has, less what is kept.
+  // A block may have all shared memory of a multiprocessor except for the reserved part.
   EXPECT_EQ(fit(90, {.registers = 32}, 227 * 1024).workers, 1U);
   EXPECT_EQ(fit(90, {.registers = 32}, 227 * 1024 + 1).workers, 0U);
   EXPECT_EQ(fit(90, {.registers = 32, .shared_bytes = 0xFFFFFFFF}, 0xFFFFFFFF).workers, 0U);
-  // Turing keeps nothing, and rounds to 256.
+  // Turing reserves nothing, and rounds to 256.
   EXPECT_EQ(fit(75, {.registers = 32}, 16384).workers, 4U);
   EXPECT_EQ(fit(75, {.registers = 32}, 16385).workers, 3U);
   EXPECT_EQ(fit(75, {.registers = 32}, 65536).workers, 1U);

@@ -9,7 +9,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-// The names, as they are written.
+// The included names, as written.
 std::vector<std::string> names_in(std::string_view text) {
   std::vector<std::string> names;
   for (const Inclusion& one : inclusions_of(text).list) names.push_back((one.quoted ? '"' : '<') + one.name);

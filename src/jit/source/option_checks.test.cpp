@@ -14,7 +14,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// The option that an error names in its fields.
+// The option named in an error's fields.
 template <class Check>
 std::string option_of(Check check) {
   try {

@@ -11,7 +11,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// The text in front of the bar is the leading part.
+// Checks that the leading part ends at the bar.
 void expect_lead(std::string text) {
   const std::size_t bar = text.find('|');
   text.erase(bar, 1);
@@ -86,7 +86,7 @@ TEST(WrappedSource, RefusesNamesOtherThanIdentifiers) {
   EXPECT_THROW(wrapped_source(unit), Error);
 }
 
-// The shapes of the three compilers' messages.
+// Messages in the form of each of the three compilers.
 TEST(CompileError, AMissingOperatorIsNamed) {
   Unit unit = unit_of("axpy", "DWELL_OPERATOR(axpi)(dwell::Group g) {}", "axpy_1");
   for (const char* const log :
