@@ -80,7 +80,7 @@ class FlightTest : public testing::Test {
     const std::uint64_t at = offset / 64;
     return at | 5ULL << 32U | FlightEntry::kNode | FlightEntry::kValid;
   }
-  // What the note of worker 0 with this number says.
+  // The text of note `number` of worker 0.
   std::string noted(std::uint32_t number, std::uint64_t word, std::uint32_t lease = 12) {
     note(0, number, word);
     reinterpret_cast<FlightEntry*>(bytes_.data() + FlightFile::entries_at())[number % kFlightEntries].lease = lease;
@@ -88,7 +88,7 @@ class FlightTest : public testing::Test {
     const Flight::Task& task = flight.workers.at(0).back();
     return task.name + (task.arguments.empty() ? "" : " " + task.arguments);
   }
-  // The note with this number of a worker.
+  // Writes note `number` of a worker.
   void note(std::uint32_t worker, std::uint32_t number, std::uint64_t word) {
     auto* const entries = reinterpret_cast<FlightEntry*>(bytes_.data() + FlightFile::entries_at());
     entries[worker * kFlightEntries + number % kFlightEntries] = {number + 1, static_cast<std::uint32_t>(word),
@@ -109,7 +109,7 @@ class FlightTest : public testing::Test {
 };
 
 TEST_F(FlightTest, TellsTheLastTasksInOrder) {
-  // More than there are places, and over the end of the numbers.
+  // More notes than entries, across the wrap-around of the numbers.
   for (std::uint32_t i = 0; i < 100; ++i) note(1, ~0U - 49 + i, task(i));
   head().details[0] = {task(98), 12, "", "(0.5, 0x1000[4])"};
   const Flight flight = read_flight(write());
@@ -117,7 +117,7 @@ TEST_F(FlightTest, TellsTheLastTasksInOrder) {
   EXPECT_EQ(flight.runtime, 3U);
   ASSERT_EQ(flight.workers.size(), 2U);
   EXPECT_TRUE(flight.workers[0].empty());
-  // One of them has number 0 behind the largest, which no entry shows.
+  // Number 0, behind the largest, marks an empty entry.
   ASSERT_GE(flight.workers[1].size(), kFlightEntries - 1);
   EXPECT_EQ(flight.workers[1].back().position, 99U);
   EXPECT_EQ(flight.workers[1].back().name, "add (version 2)");
@@ -219,7 +219,7 @@ TEST_F(FlightTest, TablesTellTheArgumentsOfNodes) {
   nodes[0].words = 1;
   EXPECT_EQ(noted(3, node(0x10080)), "left: add (version 2) (2.5...)");
   define(5, "many (version 1)", Signature(std::vector<Parameter>(20, device::Describe<std::uint32_t>::value)));
-  nodes[0].words = 20;  // more than are kept
+  nodes[0].words = 20;  // more than are recorded
   EXPECT_EQ(noted(4, node(0x10080)), "left: many (version 1) (1075838976, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, ...)");
 }
 
@@ -271,7 +271,7 @@ TEST_F(FlightTest, OtherFilesAreRefused) {
   DWELL_EXPECT_ERROR(read_flight(write()), errc::io_failed, HasSubstr("no flight recorder"));
 }
 
-// A pipe would be waited for, and a device would be read for ever.
+// Reading a pipe would block, and reading a device would not end.
 TEST_F(FlightTest, OnlyRegularFilesAreRead) {
   ASSERT_EQ(mkfifo((folder_.path() / "pipe").c_str(), 0600), 0);
   for (const std::filesystem::path& path : {folder_.path() / "pipe", std::filesystem::path("/dev/zero")})
@@ -279,7 +279,7 @@ TEST_F(FlightTest, OnlyRegularFilesAreRead) {
   DWELL_EXPECT_ERROR(read_flight(folder_.path()), errc::io_failed, HasSubstr("a folder"));
 }
 
-// Numbers 2^31 apart are neither before nor behind each other: a sort that goes by their distance leaves its range.
+// Numbers 2^31 apart have no order: a sort by distance would leave its range.
 TEST_F(FlightTest, DamagedNumbersHaveSomeOrder) {
   std::vector<FlightEntry> entries;
   for (std::uint32_t i = 0; i < 4096; ++i) entries.push_back({(i % 3 << 31U) + i * 0x55555557U, i, 0, 0});

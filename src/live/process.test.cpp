@@ -41,7 +41,7 @@ TEST(LiveProcess, ItsNameMayLookLikeMoreFields) {
 
 TEST(LiveProcess, KnowsItsAge) {
   const auto age = Process::self().age();
-  EXPECT_GE(age, -20ms);  // a tick of the clock of starts
+  EXPECT_GE(age, -20ms);  // a tick of the clock that start times use
   EXPECT_LT(age, 1h);
 }
 

@@ -58,7 +58,7 @@ Source source_of(std::uint64_t runtime) {
   return source;
 }
 
-// Writes until nobody waits for it any more.
+// Writes until the reader has gone.
 void trace_without_end(TraceWriter& writer, std::chrono::milliseconds pause) {
   Trace piece;
   piece.device = "cpu";
@@ -72,7 +72,7 @@ void trace_without_end(TraceWriter& writer, std::chrono::milliseconds pause) {
   }
 }
 
-// Two ends of a pipe by which processes of a test wait for each other.
+// A pipe on which processes of a test wait for each other.
 class Gate {
  public:
   Gate() { EXPECT_EQ(pipe(ends_), 0); }
@@ -124,7 +124,7 @@ class LivePublished : public test::LiveTest {
     pid_t child_;
   };
 
-  // A connection that has asked, and reads nothing.
+  // A connection that sends a request and reads nothing.
   static Channel deaf(const std::string& request) {
     Channel channel(Directory::find(geteuid())->connect(Process::self()), 1s);
     channel.send_request(request);
@@ -355,9 +355,9 @@ TEST_F(LivePublished, AForkedChildPublishesNothingOfItsParents) {
   const Gate ready;
   const Gate finish;
   const pid_t child = test::start_child([&] {
-    published.reset();  // of the parent: nothing happens
+    published.reset();  // belongs to the parent: no effect
     const bool none = Client::processes() == std::vector<Process>{*Process::with(getppid())};
-    if (!kSanitized) {  // the thread sanitizer lets no thread start behind a fork of several
+    if (!kSanitized) {  // the thread sanitizer starts no thread after a fork of a multithreaded process
       const Published own(source_of(9), {});
       if (self().runtimes() != RuntimeIds{9}) return 2;
     }
@@ -380,7 +380,7 @@ TEST_F(LivePublished, TheSocketDiesWithItsProcessThoughAChildLivesOn) {
   const pid_t child = test::start_child([&] {
     const Published published(source_of(1), {});
     *grandchild = test::start_child([&] {
-      ready.open();  // its copy of the socket is closed: a fork does that first
+      ready.open();  // its copy of the socket is closed by now: fork does that first
       finish.wait();
       return 0;
     });
@@ -393,8 +393,8 @@ TEST_F(LivePublished, TheSocketDiesWithItsProcessThoughAChildLivesOn) {
   finish.open();
 }
 
-// The thread that answers says itself what it blocks, which it has from the one that accepts connections: what /proc tells of a thread that
-// is just ending is that it blocks nothing.
+// The answering thread reports its own signal mask, inherited from the accepting thread: /proc shows an empty mask for a thread that is
+// just ending.
 TEST_F(LivePublished, SignalsStayWithTheProgramsThreads) {
   Source source = source_of(1);
   sigset_t blocked;
@@ -438,7 +438,7 @@ TEST_F(LivePublished, OtherUsersAreNotAnswered) {
   const Published published(source_of(1), {});
   const std::vector<Process> live = Client::processes();
   const int end = test::run_child([&] {
-    // All that keeps others out but the server's own look at who they are.
+    // Removes all protection except for the server's own check of the user.
     for (const auto& item : std::filesystem::directory_iterator(folder_)) chmod(item.path().c_str(), 0777);
     chmod(root_.c_str(), 0755);
     chmod(folder_.c_str(), 0755);
@@ -459,7 +459,7 @@ TEST_F(LivePublished, OtherUsersAreNotAnswered) {
     if (connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) return 5;
     send(socket, "runtimes\n", 9, MSG_NOSIGNAL);
     char byte = 0;
-    return recv(socket, &byte, 1, 0) <= 0 ? 0 : 6;  // closed, without a word
+    return recv(socket, &byte, 1, 0) <= 0 ? 0 : 6;  // closed without an answer
   });
   EXPECT_TRUE(test::ended_well(end)) << end;
 }

@@ -24,7 +24,7 @@ TEST(LiveWire, MetricsComeBackAsTheyWere) {
   const auto bytes = encode(sent);
   const auto got = decode<Metrics>(bytes);
   EXPECT_EQ(encode(got), bytes);
-  // Each field stands where it was: equal bytes alone would be so, too, if two had changed places on both ways.
+  // Checks each field: equal bytes would not reveal two fields swapped both ways.
   EXPECT_EQ(got.at, sent.at);
   EXPECT_EQ(got.runtime, 1000U);
   for (const auto& row : kMetricRows) EXPECT_EQ(got.*row.value, sent.*row.value) << row.name;
@@ -90,7 +90,7 @@ TEST(LiveWire, NoBytesHarm) {
   auto longer = whole;
   longer.push_back(std::byte{0});
   DWELL_EXPECT_ERROR(decode<Diagnosis>(longer), errc::unsupported, testing::_);
-  // Any byte may be another one: then a value comes out, or an error.
+  // Any byte may be changed: decoding gives a value or an error.
   const auto metrics = encode(test::metrics_after(1));
   for (std::size_t at = 4; at < metrics.size(); ++at) {
     auto changed = metrics;
@@ -103,7 +103,7 @@ TEST(LiveWire, NoBytesHarm) {
   }
 }
 
-// What is told of them must not add up to more than a number holds.
+// Sums of decoded times must not overflow.
 TEST(LiveWire, TimesAreOfThisCentury) {
   LogRecord record = test::log_line("x");
   record.at = std::chrono::steady_clock::time_point(std::chrono::nanoseconds::min());

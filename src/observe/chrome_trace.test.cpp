@@ -42,7 +42,7 @@ json only(const json& trace, const json& fields) {
   EXPECT_EQ(found.size(), 1U) << fields;
   return found.empty() ? json() : found[0];
 }
-// Whole nanoseconds from kTraceStart.
+// Nanoseconds since kTraceStart.
 std::int64_t ns_of(const json& microseconds) { return std::llround(microseconds.get<double>() * 1000) - kTraceStart; }
 
 TEST(ChromeTrace, IsValidWithoutAnyPiece) {

@@ -14,8 +14,7 @@
 namespace dwell {
 namespace {
 
-// The text as a reader sees it: the value of each series, and the lines that describe families. Fails on lines that the format does not
-// know.
+// The text as parsed by a reader: the value of each series, and the lines that describe families. Fails on malformed lines.
 struct Exposition {
   std::map<std::string, double> series;
   std::map<std::string, std::string> type, unit, help;

@@ -212,7 +212,7 @@ TEST(Perfetto, APieceWithoutEventsHasNoTimeOfItsOwn) {
   EXPECT_THAT(view_of(pieces).counters.at("dropped events"), ElementsAre(3, 8));
 }
 
-// As when the alignment of the clocks is corrected between two readings.
+// Occurs when the alignment of the clocks is corrected between two readings.
 TEST(Perfetto, TasksThatOverlapByLittleFollowEachOther) {
   Trace trace = test::sample_trace()[0];
   trace.events = {test::worker_event(EventKind::task, 1, 100, 50, 1), test::worker_event(EventKind::task, 1, 147, 50, 2),

@@ -23,7 +23,7 @@ TEST(TraceArrows, LeadFromATaskToThoseThatWaitForIt) {
 
 TEST(TraceArrows, OfTasksThatNeverRunAreForgottenBeforeTheyFillTheMemory) {
   TraceArrows arrows(10);
-  // Of one task: it is arrows that count, not tasks.
+  // All of one task: the limit counts arrows, not tasks.
   for (std::uint64_t i = 0; i < 11; ++i) arrows.add(std::vector<TraceArrow>{{1, 100 + i}});
   EXPECT_EQ(arrows.begin(1).size(), 11U);
   arrows.add(std::vector<TraceArrow>{{2, 3}});

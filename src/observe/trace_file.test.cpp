@@ -23,7 +23,7 @@ using testing::HasSubstr;
 
 const std::filesystem::path kFull = "/dev/full";
 
-// A name in either format for a disc that is full.
+// A file name in either format, on a full disk.
 class TraceFileOnAFullDisc : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
@@ -32,7 +32,7 @@ class TraceFileOnAFullDisc : public testing::TestWithParam<const char*> {
     std::filesystem::create_symlink(kFull, path_);
   }
 
-  // `call` says which file cannot be written, and why.
+  // Expects `call` to fail with the file's name and the reason.
   void expect_full(const std::function<void()>& call) const {
     DWELL_EXPECT_ERROR(call(), errc::io_failed, AllOf(HasSubstr(path_.string()), HasSubstr("No space left")));
   }
@@ -69,7 +69,7 @@ TEST_P(TraceFileOnAFullDisc, TheReasonIsThatOfTheWrite) {
   const TraceEvent event = piece.events.at(0);
   piece.events.assign(10'000, event);
   expect_full([&] { writer->write(piece); });
-  errno = EAGAIN;  // of whoever was busy since
+  errno = EAGAIN;  // as left by an unrelated call
   expect_full([&] { writer->finish(); });
 }
 

@@ -47,7 +47,7 @@ TEST(Histogram, QuantilesAreAtMostASixteenthTooHigh) {
     check(times.p99, all[990]);
     EXPECT_EQ(times.most.count(), all.back());
   }
-  // The extremes.
+  // Extreme values.
   Histogram histogram;
   histogram.add(nanoseconds(-5));
   histogram.add(nanoseconds::max());

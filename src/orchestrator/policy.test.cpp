@@ -16,14 +16,14 @@ namespace {
 using namespace std::chrono_literals;
 using testing::ElementsAre;
 
-// Admits all that can be at one moment; returns their types.
+// Admits all jobs that can be admitted at `now`. Returns their types.
 std::vector<Policy::Type> admit_all(Policy& policy, Policy::Time now = 0ns) {
   std::vector<Policy::Type> types;
   while (const auto job = policy.admit(now)) types.push_back(job->type);
   return types;
 }
 
-// Types whose jobs always wait, each with its need and its time to run, until `until`.
+// Types with jobs that always wait, each with its need and duration; simulated until `until`.
 class Load {
  public:
   explicit Load(Policy::Limits limits) : policy(limits) {}
@@ -57,7 +57,7 @@ class Load {
       running.pop();
     }
   }
-  // The part of all worker time that a type has had.
+  // The share of all worker time used by a type.
   double part(std::size_t type) const {
     double all = 0;
     for (const double each : worker_time) all += each;
@@ -134,7 +134,7 @@ TEST(Policy, AHigherPriorityGoesFirst) {
 }
 
 TEST(Policy, TheDominantShareIsEqual) {
-  // Those of the first type were submitted before all of the second.
+  // All jobs of the first type are submitted before those of the second.
   const auto jobs_of = [](Policy::Limits limits, Policy::Need first, Policy::Need second) {
     Policy policy(limits);
     const auto a = policy.add({});
@@ -146,7 +146,7 @@ TEST(Policy, TheDominantShareIsEqual) {
   };
   // The example of the paper: 9 processors and 18 GB.
   EXPECT_EQ(jobs_of({.workers = 9, .memory = 18}, {1, 4}, {3, 1}), std::pair(3UL, 2UL));
-  // One resource counts for both.
+  // The same resource dominates both types.
   EXPECT_EQ(jobs_of({.workers = 100, .memory = 24}, {1, 4}, {1, 1}), std::pair(3UL, 12UL));
   EXPECT_EQ(jobs_of({.workers = 24, .memory = 100}, {4, 1}, {1, 1}), std::pair(3UL, 12UL));
 }
@@ -165,7 +165,7 @@ TEST(Policy, WeightsDivideWorkers) {
 }
 
 TEST(Policy, AHeavyTypeLeavesALightOneItsPart) {
-  // Jobs a hundred times as long, of four workers each.
+  // Jobs of four workers that run a hundred times as long.
   Load load({.workers = 16});
   load.add({}, {4, 0}, 1ms);
   load.add({}, {1, 0}, 10us);
@@ -239,7 +239,7 @@ TEST(Policy, WhatIsPutBackWaitsForAnEnd) {
   policy.put_back(*std::move(admitted), 0ns);
   EXPECT_EQ(policy.in_use(first).jobs, 0U);
   EXPECT_EQ(policy.waiting(first), 2U);
-  // The others go on.
+  // Jobs of other types are still admitted.
   EXPECT_THAT(admit_all(policy), ElementsAre(second));
   policy.end(running->type, running->need, 0ns);
   EXPECT_EQ(policy.admit(0ns)->job, job);
