@@ -15,7 +15,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Calls as often as it is told to.
+// Makes as many calls as `called` says.
 class Caller final : public HostCaller {
  public:
   explicit Caller(std::function<void()> callback) : callback_(std::move(callback)) {}
@@ -91,7 +91,7 @@ TEST_F(HostCallsTest, WhileOneWaitsOthersRunOnAnotherThread) {
   auto first = launched([&] {
     begun.set_value();
     const HostCalls::Waits waits(calls_);
-    const HostCalls::Waits again(calls_);  // once is enough
+    const HostCalls::Waits again(calls_);  // nested: no effect
     EXPECT_NE(inner.get_future().get(), std::this_thread::get_id());
   });
   auto second = launched([&] { inner.set_value(std::this_thread::get_id()); });
@@ -129,7 +129,7 @@ TEST_F(HostCallsTest, TellsWhichCallsAreOpenAndForWhatTheirCallbacksWait) {
       waits_here.set_value();
       step[0].get_future().wait();
     }
-    const HostCalls::Waits elsewhere(other, 6);  // of another runtime: not this one's
+    const HostCalls::Waits elsewhere(other, 6);  // of another runtime
     waits_there.set_value();
     step[1].get_future().wait();
   });
@@ -152,7 +152,7 @@ TEST_F(HostCallsTest, TellsWhichCallsAreOpenAndForWhatTheirCallbacksWait) {
   for (int i = 0; i < 10'000 && !calls_.open().empty(); ++i) std::this_thread::sleep_for(1ms);
   EXPECT_TRUE(calls_.open().empty());
 
-  // One thread leads: while its callback runs, others' calls wait.
+  // One thread leads: while its callback runs, other calls wait.
   std::promise<void> runs;
   auto busy = launched([&] {
     runs.set_value();
@@ -175,7 +175,7 @@ TEST_F(HostCallsTest, FinishWaitsForCallbacksAndTakesNoMore) {
   std::promise<void> begun;
   auto caller = launched([&] {
     begun.set_value();
-    // Until finish has begun: then nothing is prepared any more.
+    // Prepares until finish has begun, which refuses it.
     try {
       for (;; std::this_thread::sleep_for(1ms)) calls_.prepare();
     } catch (const Error&) {}

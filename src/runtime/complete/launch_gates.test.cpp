@@ -1,4 +1,4 @@
-// Gates of launches, on a device that ends launches when it is told to and runs nothing.
+// Gates of launches, on a device that runs nothing and ends launches on request.
 #include "runtime/complete/launch_gates.hpp"
 
 #include <gmock/gmock.h>

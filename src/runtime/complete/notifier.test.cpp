@@ -28,7 +28,7 @@ std::size_t threads() {
 }
 
 TEST(Notifier, StartsNoThreadUntilItIsAsked) {
-  // A sanitizer starts a thread of its own with the first one. The system forgets a thread a moment after it has been joined.
+  // A sanitizer starts a thread of its own with the first one. /proc lists a thread for a moment after its join.
   pid_t first = 0;
   std::thread([&] { first = gettid(); }).join();
   while (std::filesystem::exists("/proc/self/task/" + std::to_string(first))) std::this_thread::sleep_for(1ms);

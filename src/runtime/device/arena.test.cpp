@@ -1,4 +1,4 @@
-// Pieces of the arena: none overlap, what is given back is used again, and all stay what they are when it grows and moves.
+// Pieces of the arena: they do not overlap, freed memory is reused, and contents survive growth and moves.
 #include "runtime/device/arena.hpp"
 
 #include <gmock/gmock.h>

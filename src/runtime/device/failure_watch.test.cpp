@@ -52,7 +52,7 @@ class FailureWatchTest : public testing::Test {
   test::FakeBackend backend_{device_};
   InFlightTasks in_flight_{bench_.in_flight.data(), kWorkers, bench_.queue};
   std::unique_ptr<FailureWatch> watch_;
-  std::string told_;  // what was asked and announced, in order
+  std::string told_;  // requests and announcements, in order
   std::atomic<std::uint32_t> alias_{7};
 };
 
@@ -138,7 +138,7 @@ TEST_F(FailureWatchAtLargePositions, TheFailureNamesThe64BitTicket) {
   for (int i = 0; i < 100; ++i) submit();
   runs(0, (3ULL << 32U) - 1, 7);
   runs(1, 3ULL << 32U, 7);
-  runs(2, (3ULL << 32U) + 36, 7);  // not submitted yet: a record that another lease has left
+  runs(2, (3ULL << 32U) + 36, 7);  // not submitted yet: a record left by another lease
   device_->set_fault("illegal address");
   ASSERT_TRUE(watch_->lost());
   EXPECT_THAT(watch_->failure().message(),

@@ -91,7 +91,7 @@ TEST_F(InFlightTasksTest, WhatIsMarkedIsOverUntilTheWorkerNotesAnew) {
   EXPECT_EQ(tasks_.records(3)[0].position, one) << "what it was is still known";
   runs(0, one);
   EXPECT_EQ(tasks_.holders(3, false).size(), 1U);
-  write(1, 0);  // a task that an operator has made
+  write(1, 0);  // a task that an operator made
   EXPECT_FALSE(tasks_.records(3)[1].over);
 }
 

@@ -1,4 +1,4 @@
-// When the janitor destroys what it is given, and on which thread.
+// When and on which thread the janitor destroys objects.
 #include "runtime/device/janitor.hpp"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 
 class JanitorTest : public testing::Test {
  protected:
-  // Something that counts, and says where it goes.
+  // Counts its destructions, and those on the caller's thread.
   struct Waste {
     explicit Waste(JanitorTest* owner) : test(owner) {}
     Waste(const Waste&) = delete;

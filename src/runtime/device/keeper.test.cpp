@@ -1,4 +1,4 @@
-// How the keeper starts leases, rolls them, and changes images.
+// Starting and rolling of leases, and changes of images.
 #include "tests/unit/expect_error.hpp"
 #include "tests/unit/keeper_suite.hpp"
 
@@ -74,7 +74,7 @@ TEST_F(KeeperTest, TheNextSubmitterStartsALeaseAfterARest) {
     ASSERT_EQ(starts(), turn);
     bench_.finish(position);
     device_->end_leases();
-    // Sometimes the keeper has noticed, sometimes not yet.
+    // In every second turn, the keeper has time to notice.
     if (turn % 2 == 0) std::this_thread::sleep_for(5ms);
   }
   EXPECT_EQ(keeper_->leases(), 19U);
@@ -86,13 +86,13 @@ TEST_F(KeeperTest, ATaskMissedByALeaseStartsTheNext) {
   for (int turn = 0; turn < 30; ++turn) {
     const int before = starts();
     submit();
-    ASSERT_TRUE(started(before + 1)) << "turn " << turn;  // by the keeper's thread, when that is at it
+    ASSERT_TRUE(started(before + 1)) << "turn " << turn;  // possibly by the keeper's thread
     if (turn % 2 == 0) std::this_thread::sleep_for(300us);
     device_->end_leases();
-    hand_over();  // may note it before the keeper's thread
+    hand_over();  // may see it before the keeper's thread
     ASSERT_TRUE(started(before + 2)) << "turn " << turn;
     finish_all();
-    // Also one that the keeper's thread has started meanwhile.
+    // Also ends a lease that the keeper's thread has started meanwhile.
     ASSERT_TRUE(eventually([&] {
       device_->end_leases();
       return keeper_->asleep();
@@ -104,7 +104,7 @@ TEST_F(KeeperTest, ATaskMissedByALeaseStartsTheNext) {
 // ---- Rolling ----
 
 TEST_F(KeeperTest, TheNextLeaseStartsWhileOneWorks) {
-  settings_.lease_time = 400ms;  // half of which a lease works
+  settings_.lease_time = 400ms;  // the next one starts after half of it
   open();
   submit();
   std::this_thread::sleep_for(150ms);
@@ -193,7 +193,7 @@ TEST_F(KeeperTest, ASlotIsUsedAgainWhenItsLeaseHasLeft) {
     ASSERT_TRUE(started(static_cast<int>(lease)));
     EXPECT_LT(device_->last_lease().slot, device::kMostLeases);
     device_->begin_lease(lease);
-    if (lease > 2) device_->end_lease(lease - 1);  // and the first stays
+    if (lease > 2) device_->end_lease(lease - 1);  // the first lease stays
   }
   EXPECT_THAT(device_->leases(), testing::Contains(1U));
 }
@@ -257,13 +257,13 @@ TEST_F(KeeperTest, ANewImageOfAnotherNumberOfWorkersParksAndReseats) {
   EXPECT_EQ(device_->last_lease().lays_out, 0U) << "they are laid out";
 }
 
-// Where there is room for one lease alone, one that overtakes it would take the room of the worker that it waits for.
+// With room for one lease only, an overtaking lease would take the room of the worker that it waits for.
 TEST_F(KeeperTest, NoLeaseIsStartedBesideOneThatLaysOutTheSeats) {
   settings_.lease_time = 10s;
   device_->begins = false;
   open();
   submit();
-  std::jthread changer([&] { keeper_->outlast_tasks(); });  // wants the next lease, whether the first one has begun or not
+  std::jthread changer([&] { keeper_->outlast_tasks(); });  // needs the next lease, whether or not the first one has begun
   std::this_thread::sleep_for(20ms);
   EXPECT_THAT(device_->leases(), ElementsAre(1));
   device_->begin_lease(1);
@@ -311,7 +311,7 @@ TEST_F(KeeperTest, APauseOfAnIdleLoopStartsNothing) {
 
 TEST_F(KeeperTest, ALongLeaseLeavesForACallThatWaitsForTheDevice) {
   device_->begins = true;
-  settings_.lease_time = 100s;  // none rolls by itself
+  settings_.lease_time = 100s;  // no lease rolls by itself
   open();
   submit();
   ASSERT_TRUE(started(1));
@@ -337,14 +337,14 @@ TEST_F(KeeperTest, AShortLeaseStaysBesideACallThatWaitsForTheDevice) {
 
 TEST_F(KeeperTest, ATaskThatRunsLongKeepsTheLoopFromPausingAndOthersGoOn) {
   device_->obeys = false;
-  settings_.lease_time = 100s;  // none rolls by itself
+  settings_.lease_time = 100s;  // no lease rolls by itself
   open();
   submit();
   device_->begin_lease(1);
   EXPECT_FALSE(keeper_->pause(20ms, [] { ADD_FAILURE() << "a lease is on the device"; }));
   EXPECT_TRUE(started(2)) << "where other tasks can run";
   EXPECT_EQ(told(bench_.report.end), 0U) << "that one is not asked to end";
-  // What ran has ended; then a task keeps the lease that is asked to end at once.
+  // Leases 1 and 2 end; then a long task keeps the next lease, which is asked to end at once.
   std::jthread ends([&] {
     std::this_thread::sleep_for(20ms);
     device_->end_lease(1);
@@ -434,7 +434,7 @@ TEST_F(KeeperTest, AQuietHandOverToAnotherNumberOfWorkersNeedsAPark) {
   EXPECT_EQ(keeper_->workers(), 3U);
 }
 
-// A call of the driver may wait until the device is idle: of another thread, and so of this one, which needs the same locks.
+// Any driver call may wait until the device is idle. This thread needs the same locks as other threads' calls.
 TEST_F(KeeperTest, ABurstHasItsEndBeforeAnyOtherCallOfTheDriver) {
   settings_.bursts = true;
   open();

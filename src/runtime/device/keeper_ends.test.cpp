@@ -1,4 +1,4 @@
-// How the keeper parks, and what becomes of it when the device fails.
+// Parking, and the keeper on a failed device.
 #include "tests/unit/keeper_suite.hpp"
 
 #include <optional>
@@ -154,7 +154,7 @@ TEST_F(KeeperEndsTest, LeasesRollAndImagesChangeUnderLoad) {
       std::uint64_t position = 0;
       if (bench_.queue.try_submit(alias_, task, &position)) keeper_->submitted();
       finish_all();
-      if (position % 64 == 0) std::this_thread::sleep_for(3ms);  // the loop may fall asleep
+      if (position % 64 == 0) std::this_thread::sleep_for(3ms);  // lets the loop fall asleep
     }
   });
   std::jthread workers([&] {

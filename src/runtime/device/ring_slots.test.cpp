@@ -18,7 +18,7 @@ namespace flag = device::flag;
 
 class RingSlotsTest : public testing::Test {
  protected:
-  // The position's place on its way through a ring of 128 slots.
+  // A quad of the slot at this position, in a ring of 128 slots.
   const device::Quad& quad(std::uint64_t position, std::uint32_t i) const { return bench_.ring[position % 128].quad[i]; }
 
   test::Bench bench_{7, 1};

@@ -1,4 +1,4 @@
-// The host's side of the ring, with the device played by hand.
+// The host's side of the ring; the test plays the device.
 #include "runtime/device/submission_queue.hpp"
 
 #include <optional>
@@ -162,7 +162,7 @@ class SubmissionQueueCause : public SubmissionQueueTest {
     submit();
     submit({}, detail::kLink);
     finish_all();
-    queue().reap();  // from here on links lead to tasks that leave word
+    queue().reap();  // from here on, tasks are tracked
   }
   void expect_cause(std::uint64_t position, std::uint64_t cause) {
     const Failure failure = queue().result(position);
@@ -288,7 +288,7 @@ TEST_F(SubmissionQueueTest, AllInFlightCanBeCompletedAtOnce) {
 class SubmissionQueueNames : public SubmissionQueueTest {
  protected:
   static constexpr std::uint64_t kAddress = 0x7F12'3456'7800;
-  // The words of a span there, behind `before` other words.
+  // The argument words of a span at kAddress, behind `before` other words.
   static std::vector<u32> span_words(u32 before, std::uint64_t size = 0x123'4567'89AB) {
     std::vector<u32> words(before, 0U);
     words.push_back(static_cast<u32>(kAddress));
@@ -354,7 +354,7 @@ TEST_F(SubmissionQueueTest, AnAliasDividesTheTasksByTheirTickets) {
 }
 
 TEST_F(SubmissionQueueTest, AliasesChangeAtOnePosition) {
-  // A thread submits tasks of both in turn: none runs an older opcode than one before it.
+  // A thread submits tasks of both in turn: no task runs an older opcode than an earlier one.
   std::atomic<std::uint32_t> other{5};
   std::vector<u32> opcodes;
   std::atomic<std::size_t> count{0};

@@ -1,4 +1,4 @@
-// Several threads at one submission queue: who gets which places, and what becomes of those that are not used.
+// Several threads at one submission queue: assignment of positions, and positions that stay unused.
 #include "runtime/device/submitter.hpp"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ using device::Header;
 using namespace std::chrono_literals;
 namespace flag = device::flag;
 
-// A thread that does what it is told, step by step.
+// A thread that runs given steps one by one.
 class Follower {
  public:
   Follower() = default;
@@ -36,7 +36,7 @@ class Follower {
     tell([this] { over_ = true; });
   }
 
-  // Runs `step` on the thread and returns what it returns.
+  // Runs `step` on the thread. Returns its result.
   template <class Step>
   auto run(Step step) {
     std::optional<decltype(step())> result;
@@ -70,7 +70,7 @@ class Follower {
 
 class SubmitterTest : public testing::Test {
  protected:
-  // Submits a task of one argument; waits for a place as long as it takes.
+  // Submits a task with these argument words. Waits until there is room.
   std::uint64_t submit(u32 flags = 0, const std::vector<u32>& words = {0}) {
     const detail::Task task = test::task_of(words, flags);
     std::uint64_t position = 0;
@@ -78,18 +78,18 @@ class SubmitterTest : public testing::Test {
     ++tasks_;
     return position;
   }
-  // Completes whatever stands in the ring, as a device would.
+  // Completes all tasks of the ring, as a device would.
   void finish_all() {
     for (std::uint64_t at = queue().reaped(); at < queue().tail(); ++at)
       if (bench_.written(at) && !bench_.complete(at)) bench_.finish(at);
   }
-  // Lets another thread submit briskly until it has places that it does not use. Returns the first of those, or nothing where no thread is
-  // given more than it uses.
+  // Lets another thread submit without pauses until it owns positions that it does not use. Returns the first of those; nothing if threads
+  // are given no more than they use.
   std::optional<std::uint64_t> leave_places_unused(Follower& other) {
     if (!kHaveMembarrier) return std::nullopt;
     const auto usual = std::exchange(queue().fast_pace, 1ms);
     for (int tries = 0; tries < 100'000; ++tries) {
-      submit();  // so that no other submitter has the tail
+      submit();  // no other submitter has the tail afterwards
       const std::uint64_t next = other.run([this] {
         std::uint64_t last = 0;
         for (int i = 0; i < 12; ++i) {
@@ -268,14 +268,14 @@ TEST_F(SubmitterTest, AThreadEndsInAForkedChildWithALockedQueue) {
   submit();
   std::atomic<bool> over{false};
   std::jthread other([&] {
-    while (!over) static_cast<void>(queue().submitted());  // has the lock most of the time
+    while (!over) static_cast<void>(queue().submitted());  // holds the lock most of the time
   });
   bool well = true;
   for (int i = 0; i < 20 && well; ++i) {
     well = test::ended_well(test::run_child([]() -> int {
       alarm(20);
-      // Runs behind the destructors of the thread's objects and before other handlers: the leak check of the address sanitizer hangs in a
-      // child of several threads.
+      // Runs after the destructors of thread-local objects and before other handlers: the leak check of the address sanitizer hangs in a
+      // child of a multithreaded process.
       std::atexit([] { _exit(0); });
       std::exit(1);
     }));
@@ -300,7 +300,7 @@ TEST_F(SubmitterTest, ALinkLeadsToTheThreadsOwnTask) {
   submit(detail::kLink);
   submit(detail::kLink);
   other.run([this] { return submit(); });
-  const std::uint64_t theirs = other.run([this] { return submit(detail::kLink); });  // the thread's first one is a drain
+  const std::uint64_t theirs = other.run([this] { return submit(detail::kLink); });  // the thread's first link is a drain
   const std::uint64_t mine = submit();
   submit();
   const std::uint64_t theirs_too = other.run([this] { return submit(detail::kLink); });
@@ -318,7 +318,7 @@ TEST_F(SubmitterTest, AThreadHasASubmitterAtEachOfSeveralQueues) {
     ASSERT_TRUE(second->queue.try_submit(alias_, task, &position));
     ASSERT_EQ(position, i);
   }
-  second = std::make_unique<test::Bench>(10, 1);  // often where the one before was
+  second = std::make_unique<test::Bench>(10, 1);  // often at the same address as before
   for (std::uint64_t i = 0; i < 500; ++i) {
     ASSERT_TRUE(second->queue.try_submit(alias_, task, &position));
     ASSERT_EQ(position, i);
@@ -326,12 +326,12 @@ TEST_F(SubmitterTest, AThreadHasASubmitterAtEachOfSeveralQueues) {
   }
 }
 
-// Threads that submit everything there is, in bursts and with pauses, while somebody else passes over, changes the alias and asks for the
-// end of leases. A device reads the ring in order and checks what it finds.
+// Threads submit tasks of all kinds, in bursts and with pauses, while another one passes over positions, changes the alias and asks leases
+// to end. A device reads the ring in order and checks each task.
 TEST_F(SubmitterTest, EveryTaskOfManyThreadsStandsInTheRingOnce) {
   constexpr u32 kThreads = 4;
   constexpr u32 kEach = 40'000;
-  std::array<u32, kThreads> next{};  // of each thread, as the device sees it
+  std::array<u32, kThreads> next{};  // next task of each thread, as seen by the device
   std::atomic<bool> over{false};
   std::jthread device([&] {
     std::uint64_t at = 0;

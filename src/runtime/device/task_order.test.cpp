@@ -1,4 +1,4 @@
-// Order as the queue's tasks say it.
+// Order of tasks, as encoded in the ring.
 #include "runtime/device/task_order.hpp"
 
 #include <dwell/device/status.hpp>
@@ -99,7 +99,7 @@ class TaskOrderAfter : public TaskOrderTest {
     submit();
     submit({}, detail::kLink);
     finish_all();
-    queue().reap();  // from here on tasks leave word
+    queue().reap();  // from here on, tasks are tracked
   }
   u32 order_of(std::uint64_t position) const {
     return bench_.header(position).flags & (flag::link | flag::hard | flag::drain | flag::after | flag::failed);
@@ -205,12 +205,12 @@ TEST_F(TaskOrderAfter, AListThatDoesNotFitWaitsInATaskBefore) {
   EXPECT_EQ(bench_.header(position).slots, 8U);
   EXPECT_EQ(queue().submitted(), submitted + 1);
   for (u32 i = 0; i < 93; ++i) ASSERT_EQ(bench_.argument(position, i), 1000 + i);
-  // Without room for both there is neither.
+  // Without room for both, neither is submitted.
   submit_many(75);
   const std::uint64_t tail = queue().tail();
   EXPECT_FALSE(submit_after(before, {}, 93));
   EXPECT_EQ(queue().tail(), tail);
-  // The cause of a failure is found behind it.
+  // Finds the cause of a failure through the gate.
   bench_.finish(before[4], 7);
   bench_.finish(gate, status::cancelled);
   bench_.finish(position, status::cancelled);

@@ -1,4 +1,4 @@
-// Launches in flight, on a device that ends them when it is told to.
+// Launches in flight, on a device that ends them on request.
 #include "runtime/kernels/launches.hpp"
 
 #include <gmock/gmock.h>

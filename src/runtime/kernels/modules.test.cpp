@@ -1,4 +1,4 @@
-// Names and arguments of kernels, and programs that are loaded and unloaded, without a compiler or a device.
+// Names and arguments of kernels, and loading and unloading of programs, without a compiler or a device.
 #include "runtime/kernels/modules.hpp"
 
 #include <gmock/gmock.h>
@@ -111,7 +111,7 @@ TEST(KernelArguments, ATypedHandleKnowsThemWhenTheProgramIsCompiled) {
   static_assert(!Typed::fits<float, Buffer<float>, Slice<float>>());
 }
 
-// Makes two kernels of everything but "error".
+// Compiles any source but "error" into two kernels.
 class FakeCompiler final : public jit::Compiler {
  public:
   jit::Object compile(const jit::Unit&) override { return {}; }
@@ -142,7 +142,7 @@ class ModulesTest : public testing::Test {
         passed);
   }
 
-  // The janitor unloads in a thread of its own.
+  // Waits until all is unloaded: the janitor does that on its own thread.
   bool comes_to_hold_nothing() const {
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
     while (device_->loaded_kernels != 0 && std::chrono::steady_clock::now() < until)

@@ -23,11 +23,11 @@ class BlocksTest : public testing::Test {
     std::iota(all.begin(), all.end(), from);
     return all;
   }
-  // Where the task's block is, as an operator's entry reads it.
+  // Reads the address of the task's block as an operator's entry does.
   static const u32* block_of(const detail::Task& task) {
     return reinterpret_cast<const u32*>(task.word(0) | static_cast<std::uint64_t>(task.word(1)) << 32U);
   }
-  // Submits a task with so many argument words; its position, or nothing when there is no block.
+  // Submits a task with these argument words. Returns its position; nothing if there is no block.
   std::optional<std::uint64_t> submit(const std::vector<u32>& arguments) {
     Blocks::Loan loan = blocks_.take(test::task_of(arguments));
     if (!loan) return std::nullopt;

@@ -1,4 +1,4 @@
-// Buffers beside leases: which lease may be handed memory.
+// Buffers and leases: which lease may access new memory.
 #include "runtime/memory/buffers.hpp"
 
 #include <gtest/gtest.h>

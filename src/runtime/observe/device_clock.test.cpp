@@ -13,7 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A device whose clock stands 5 s before the host's, and loses `drift` ns a ns.
+// A device whose clock is 5 s behind the host's, and loses `drift` ns a ns.
 class FarClock {
  public:
   explicit FarClock(double drift) : drift_(drift) {}
@@ -59,7 +59,7 @@ TEST(DeviceClock, IsReadWhenItMayBeTooFarOff) {
   EXPECT_GE(clock.error_ns(), 500);
   clock.align(1e9);
   EXPECT_EQ(far.readings, 1) << "near enough";
-  // What the drift may be is not known yet: 10^-4 of 20 ms are 2 us.
+  // The drift is not known yet: 10^-4 of 20 ms are 2 us.
   std::this_thread::sleep_for(20ms);
   EXPECT_GE(clock.error_ns(), 2500);
   clock.align(1000);
@@ -86,7 +86,7 @@ TEST(DeviceClock, FollowsADrift) {
   DeviceClock clock([&] { return far.read(); });
   clock.align(0);
   std::this_thread::sleep_for(100ms);
-  clock.align(0);  // the drift is known to 10^-5 from now on
+  clock.align(0);  // bounds the drift to 10^-5
   std::this_thread::sleep_for(100ms);
   const std::int64_t now = HostEvents::now();
   const auto off = static_cast<double>(clock.to_host(static_cast<std::uint64_t>(far.device_at(now))) - now);

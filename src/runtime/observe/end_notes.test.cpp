@@ -19,14 +19,14 @@ namespace {
 using live::FlightEnd;
 using live::FlightFile;
 
-// What each test does happens in a child, to whose end the file testifies.
+// Each test runs in a child; the file records the child's end.
 class EndNotesTest : public testing::Test {
  protected:
   template <class Work>
   int end_with(Work work) {
     *file_ = FlightFile{};
     return test::run_child([&] {
-      for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) std::signal(signal, SIG_DFL);  // a sanitizer's would exit
+      for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) std::signal(signal, SIG_DFL);  // a sanitizer would exit
       file_->pid = getpid();
       file_->workers = 4;
       note_end_in(*file_);
@@ -121,7 +121,7 @@ void call_ours(int signal, siginfo_t* info, void* context) {
   ours_before.sa_sigaction(signal, info, context);
 }
 
-// As a runtime is closed and another opened, handlers over ours must not come to be called in circles.
+// Handlers installed over ours must not recurse when a runtime is closed and another opened.
 TEST_F(EndNotesTest, AHandlerThatIsSetLaterCallsOurs) {
   const int status = end_with([&] {
     struct sigaction theirs {};

@@ -51,7 +51,7 @@ TEST_F(FlightRecorderFiles, OfFailuresTheYoungestStay) {
   EXPECT_TRUE(std::filesystem::exists(last));
 }
 
-// A device that does not reach what the process has mapped.
+// A device that cannot reach memory mapped by the process.
 class UnpinnableBackend final : public test::BreakableBackend {
  public:
   using BreakableBackend::BreakableBackend;
@@ -186,7 +186,7 @@ TEST_F(FlightRecorderFiles, DoWithoutTheRingWhereThereIsNoRoom) {
   EXPECT_EQ(files(), 1U);
 }
 
-// An exec of nodes that have no names, but for the first.
+// An exec whose first node alone has a name.
 class NamedExec final : public Exec {
  public:
   NamedExec(std::string name, std::uint32_t nodes) : name_(std::move(name)), nodes_(nodes) {}
@@ -219,7 +219,7 @@ TEST_F(FlightRecorderFiles, NameTheNodesOfExecsAndTheirArguments) {
   constexpr std::uint32_t kNode = 7U | static_cast<std::uint32_t>((live::FlightEntry::kNode | live::FlightEntry::kValid) >> 32U);
   const std::uint32_t cells[] = {1, 2, 3, live::FlightFile::kNodesOfExec, live::FlightFile::kNodesOfExec + 1};
   for (std::uint32_t i = 0; i < 5; ++i) entries[i] = {i + 1, {16 + cells[i], kNode, 3}};
-  // The last of many, and of more nodes than are noted.
+  // The last of many execs, with more nodes than are recorded.
   for (std::uint32_t i = 0; i < 2 * live::FlightFile::kExecs; ++i) one.add(NamedExec("other", 100), 1U << 20U, 6400, std::nullopt, 0);
   const std::uint64_t first = one.add(NamedExec("step", 5000), 1024, 64 * 5001, 2, 9);
   const std::uint32_t other[] = {8};
@@ -236,7 +236,7 @@ TEST_F(FlightRecorderFiles, CopiesOfTheLibraryHaveFilesOfTheirOwn) {
   std::string warned;
   const auto warn = [&](std::string_view why) { warned = why; };
   const FlightRecorder one(backend_, 1, "cpu", 1, kSlots, warn);
-  const FlightRecorder other(backend_, 1, "cpu", 1, kSlots, warn);  // as both count from 1
+  const FlightRecorder other(backend_, 1, "cpu", 1, kSlots, warn);  // both count from 1
   EXPECT_EQ(warned, "");
   EXPECT_EQ(files(), 2U);
 }

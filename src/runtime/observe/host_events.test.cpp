@@ -36,7 +36,7 @@ TEST(HostEvents, WhatFollowsBeginsWhereTheLastOneEnded) {
   events.want(true);
   others.want(true);
   const std::int64_t begun = HostEvents::now();
-  follow(events);  // nothing was before
+  follow(events);  // nothing before it
   follow(events);
   std::vector<HostEvents::Event> all;
   events.take(all);

@@ -5,7 +5,7 @@
 namespace dwell::runtime {
 namespace {
 
-// A piece of so many events and arrows, with ids from `first` on.
+// A piece of `count` events and arrows, with ids from `first`.
 Trace numbered_piece(std::uint64_t first, std::uint64_t count) {
   Trace made;
   made.device = "cpu";

@@ -19,7 +19,7 @@ using device::log_mistake;
 using device::LogMistake;
 using device::LogType;
 
-// What the compiler of an operator checks.
+// Checks made when an operator is compiled.
 static_assert(log_mistake<>("") == LogMistake::none);
 static_assert(log_mistake<>("{{}} {{ }}") == LogMistake::none);
 static_assert(log_mistake<int>("{}") == LogMistake::none);

@@ -91,7 +91,7 @@ TEST_F(LogSinkTest, AFullDiscIsToldOnce) {
   EXPECT_THAT(warnings_[0], testing::AllOf(HasSubstr("/dev/full"), HasSubstr("No space left")));
 }
 
-// As root, that would take the device from the whole machine.
+// As root, renaming would remove the device from the machine.
 TEST_F(LogSinkTest, ADeviceIsNeverPutAside) {
   std::filesystem::create_symlink("/dev/null", path());
   RotatedFile file(path(), 10, 2);

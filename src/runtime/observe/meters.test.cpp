@@ -1,4 +1,4 @@
-// Snapshots of tables that a test fills as workers do: in memory that the host reaches, and in memory that it does not.
+// Snapshots of tables that a test fills as workers do, in memory that the host reaches or does not reach.
 #include "runtime/observe/meters.hpp"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ namespace {
 constexpr std::uint32_t kWorkers = 20;
 constexpr std::size_t kTimesBytes = device::OperatorTimes::kShards * sizeof(device::OperatorTimes);
 
-// Memory, and copies of it. Nothing runs.
+// A backend of memory and copies; runs nothing.
 class MetersBackend final : public backend::Backend {
  public:
   explicit MetersBackend(bool reached) : reached_(reached) {}
@@ -89,7 +89,7 @@ class MetersBackend final : public backend::Backend {
   const bool reached_;
 };
 
-// What a snapshot is to say of one operator.
+// The expected snapshot of one operator.
 struct MetersExpected {
   std::uint64_t tasks = 0;
   std::uint64_t failures = 0;
@@ -113,13 +113,13 @@ class MetersTest : public testing::TestWithParam<bool> {
     keeper_.hand_over(backend_.load({}));
   }
 
-  // The lease that starts next.
+  // The settings of the next lease.
   device::Lease lease() {
     device::Lease next{};
     keeper_.change_leases([&](const device::Lease& lease) { next = lease; });
     return next;
   }
-  // A call, as a worker of that lease notes it.
+  // Records a call as a worker of that lease does.
   void call(const device::Lease& lease, std::uint32_t worker, std::uint32_t opcode, std::uint64_t ns, MetersExpected& expected) {
     const auto cell = static_cast<std::size_t>(worker) * lease.observed + opcode;
     ++lease.calls[cell];
@@ -188,7 +188,7 @@ TEST_P(MetersTest, AddUpAllTablesShardsAndWorkers) {
   meters_.set(Metering::times);
   std::mt19937_64 random(1);
   std::vector<MetersExpected> expected;
-  // Tables grow twice, and leases of all of them count.
+  // Tables grow twice; leases of all of them count.
   std::vector<device::Lease> leases;
   for (const std::uint32_t opcodes : {50U, 100U, 300U}) {
     meters_.reserve(opcodes);
@@ -200,7 +200,7 @@ TEST_P(MetersTest, AddUpAllTablesShardsAndWorkers) {
     for (int i = 0; i < 20'000; ++i) {
       const device::Lease& one = leases[random() % leases.size()];
       const auto opcode = static_cast<std::uint32_t>(random() % std::min<std::uint64_t>(one.observed, opcodes));
-      // Times of all magnitudes, those of one operator in a part of them; 0, and beyond 32 bits.
+      // Times of all magnitudes, an operator's within a range; also 0 and more than 32 bits.
       const std::uint64_t ns = random() >> (24 + opcode % 37 + random() % 4);
       call(one, static_cast<std::uint32_t>(random() % kWorkers), opcode, opcode % 5 == 0 ? 0 : ns, expected[opcode]);
     }
@@ -221,9 +221,9 @@ TEST_P(MetersTest, AnOpcodeWithANewMeaningBeginsAnew) {
   std::array<MetersExpected, 2> expected;
   for (std::uint32_t i = 0; i < 100; ++i) call(lease(), i % kWorkers, 7, 1000 + 100 * i, expected[0]);
   meters_.assign(7, "op", 2, {});
-  // Both versions at once, by two opcodes.
+  // Both versions live at once, under two opcodes.
   meters_.assign(9, "op", 1, {});
-  // Least and longest of an opcode are those of all its meanings.
+  // The minimum and maximum of an opcode cover all its meanings.
   expected[1].min_ns = expected[0].min_ns;
   expected[1].max_ns = expected[0].max_ns;
   expected[1].longest_wait_ns = expected[0].longest_wait_ns;
@@ -296,7 +296,7 @@ TEST_P(MetersTest, ASnapshotIsOneWaitAndTakesNoMemoryAnew) {
     EXPECT_THAT(backend_.copied, testing::UnorderedElementsAre((kWorkers + 1) * 64 * 8, 3 * kTimesBytes, kWorkers * 128, 256))
         << "calls, times of three opcodes, workers, the queue";
   }
-  // A meaning that goes asks for the cells of its opcode alone.
+  // A change of meaning reads the cells of that opcode only.
   meters_.assign(1, "op1", 2, {});
   if (!GetParam()) {
     EXPECT_THAT(backend_.copied, testing::UnorderedElementsAre((kWorkers + 1) * 64 * 8, kTimesBytes));

@@ -17,7 +17,7 @@ using testing::UnorderedElementsAre;
 
 class NodeArrowsTest : public testing::Test {
  protected:
-  // A call of a node whose successors `next_` tells. Returns the begins of the calls from which arrows lead to it.
+  // Adds a call of a node with the successors next_[key]. Returns the begins of the calls from which arrows lead to it.
   std::vector<std::int64_t> call(std::uint64_t key, std::int64_t begin, std::int64_t end) {
     TraceEvent event;
     event.kind = TraceEvent::Kind::node;
@@ -31,7 +31,7 @@ class NodeArrowsTest : public testing::Test {
     for (const TraceArrow& arrow : arrows) {
       EXPECT_TRUE(arrow.of_nodes);
       EXPECT_EQ(arrow.to, event.number);
-      // The call whose numbers this one is among.
+      // The call that owns this number.
       const TraceEvent& from = std::prev(calls_.upper_bound(arrow.from))->second;
       EXPECT_LT(arrow.from, from.number + from.arrows);
       EXPECT_LE(from.begin_ns + from.took_ns, event.begin_ns + most_before_);
@@ -115,7 +115,7 @@ TEST_F(NodeArrowsTest, TimesOfWhichEventsAreMissingMayOverlap) {
   EXPECT_FALSE(leads(525, 535));
   EXPECT_FALSE(leads(590, 650));
   EXPECT_TRUE(leads(600, 650));
-  // So many that some become one.
+  // So many gaps that some are merged.
   constexpr auto kMost = static_cast<std::int64_t>(NodeArrows::kMostGaps);
   for (std::int64_t i = 0; i < 2 * kMost; ++i) arrows_.miss(1000 + 10 * i, 1003 + 10 * i);
   EXPECT_FALSE(leads(610, 650)) << "one with the first";
@@ -155,7 +155,7 @@ TEST_F(NodeArrowsTest, OfAnUnknownNodeThereAreNone) {
   EXPECT_THAT(call(0, 20, 30), IsEmpty());
 }
 
-// Nodes that lead to what never runs, as those of which others are cancelled.
+// Nodes with successors that never run, for example cancelled ones.
 TEST_F(NodeArrowsTest, WhatNeverEndsIsForgotten) {
   constexpr std::uint64_t kFirst = 1'000'000;
   std::vector<TraceArrow> arrows;

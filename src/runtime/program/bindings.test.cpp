@@ -18,7 +18,7 @@ using testing::HasSubstr;
 
 class BindingsTest : public RegistryTest {
  protected:
-  // The texts that a task submitted now leads to: its own, and behind it those that each in turn uses first.
+  // The texts that a task submitted now runs: its own, then the first operator that each uses in turn.
   std::vector<std::string> chain(const detail::DefinitionState& definition, std::size_t length) {
     std::vector<std::string> texts;
     std::uint32_t opcode = definition.instances[0].alias;
@@ -70,7 +70,7 @@ TEST_F(BindingsTest, ARollbackReachesTheUsers) {
   registry_->redefine(b, std::string("b2"));
   registry_->rollback(*b);
   EXPECT_THAT(chain(*a, 2), ElementsAre("a1 uses b", "b1"));
-  submit(*a);  // which keeps that binding in the image
+  submit(*a);  // keeps that binding in the image
   registry_->redefine(a, std::string("a2"));
   registry_->redefine(b, std::string("b3"));
   registry_->rollback(*a);
@@ -156,7 +156,7 @@ TEST_F(BindingsTest, AFailedLinkLeavesTheUsersAsTheyWere) {
   EXPECT_THAT(image(), ElementsAre("b1", "a1 uses b", "c1", "")) << "their opcodes are free again";
 }
 
-// Defines in the background; the result throws what went wrong.
+// Defines in the background. The result throws the error.
 std::future<void> define_async(Registry& registry, const std::string& name, const std::string& text) {
   auto promise = std::make_shared<std::promise<void>>();
   registry.define_async(name, text, {},

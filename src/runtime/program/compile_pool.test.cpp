@@ -65,7 +65,7 @@ TEST(CompilePool, StopsWithoutStartingQueuedJobs) {
   std::atomic<int> ran{0};
   pool.run([&] {
     begun.set_value();
-    // Until the pool is stopping: then it drops what it is given.
+    // Runs until the pool is stopping and drops new work.
     for (bool dropped = false; !dropped;) {
       auto held = std::make_shared<int>();
       const std::weak_ptr<int> probe = held;

@@ -12,7 +12,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-// A loop of 62 registers, beside it an operator that was there before and one that is new.
+// A loop of 62 registers, an older operator and a new one.
 jit::Image image() {
   return {{},
           {.registers = 254, .stack_bytes = 712, .shared_bytes = 5440, .constant_bytes = 424, .barriers = 13},

@@ -1,4 +1,4 @@
-// When an image is inlined, without a compiler or a device.
+// Inlining of images, without a compiler or a device.
 #include "runtime/program/promoter.hpp"
 
 #include <gmock/gmock.h>

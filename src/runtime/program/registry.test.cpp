@@ -89,7 +89,7 @@ TEST_F(RegistryTest, AFirstUseThatWaitsLongWarnsAndNamesTheTasksThatRun) {
   const auto b = define("b", "b1");
   const std::uint64_t position = submit(*b);
   bench_.in_flight[0].word = position | static_cast<std::uint64_t>(opcode_of(position)) << 32U | device::InFlight::kValid;
-  // As if loading waited for the task.
+  // Simulates a load that waits for the task.
   device_->on_load = [&] {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (!warned() && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -167,7 +167,7 @@ TEST_F(RegistryTest, AnOpcodeIsUsedAgainOnlyWhenNoTaskCanNeedIt) {
 TEST_F(RegistryTest, RollingBackNeedsNoImage) {
   const auto a = define("a", "a1");
   registry_->redefine(a, std::string("a2"));
-  define("b", "b1");  // an occasion to drop what is not needed
+  define("b", "b1");  // drops what is no longer needed
   registry_->rollback(*a);
   EXPECT_EQ(registry_->table().images(), 3U);
   EXPECT_EQ(opcode_of(submit(*a)), 0U);
@@ -220,7 +220,7 @@ TEST_F(RegistryTest, AFailureNamesTheVersionOfItsTime) {
   EXPECT_EQ(bench_.queue.result(failed).ran, "a (version 1)");
 }
 
-// ---- Failures leave everything as it was ----
+// ---- Failures change nothing ----
 
 TEST_F(RegistryTest, AFailedCompilationChangesNothing) {
   const auto a = define("a", "a1");
@@ -295,7 +295,7 @@ TEST_F(RegistryTest, AClosedRegistryRefusesEverything) {
 }
 
 TEST_F(RegistryTest, SymbolsNameTheirContent) {
-  // The same source twice is one operator to the linker; another line or file is not, since its messages differ.
+  // Equal sources are one operator to the linker; another line or file makes another one, since its messages differ.
   class Recorder final : public jit::Compiler {
    public:
     explicit Recorder(std::vector<std::string>* symbols) : symbols_(symbols) {}

@@ -1,4 +1,4 @@
-// Operators that are defined in the background, without a compiler or a device.
+// Operators defined in the background, without a compiler or a device.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -77,7 +77,7 @@ TEST_F(RegistryAsyncTest, ACancelledRequestLetsTheNextPass) {
   EXPECT_EQ(image().at(opcode_of(submit(*a))), "a3");
 }
 
-// A step that a test lets pass: threads wait at it until then.
+// Threads wait at a step until the test lets them pass.
 class Step {
  public:
   void arrive() {
@@ -162,7 +162,7 @@ TEST_F(RegistryAsyncTest, TheEndWaitsForAStopUnderWay) {
 }
 
 TEST_F(RegistryAsyncTest, RequestsNotBeingHandedOverAreCancelledAtOnce) {
-  // A report of the close holds it up; meanwhile a compilation comes to its end, which must not be handed over any more.
+  // A report of close holds it up; a compilation that ends meanwhile must not be handed over.
   const auto a = define("a", "a1");
   const auto b = define("b", "b1");
   const int images = device_->loads;
@@ -210,7 +210,7 @@ TEST_F(RegistryAsyncTest, TheEndWaitsForTheHandOverUnderWay) {
 }
 
 TEST_F(RegistryAsyncTest, EveryRequestIsAnsweredOnce) {
-  // Definitions, versions, stops and the end of all, from several threads at once.
+  // Definitions, versions, stops and the close, from several threads at once.
   std::atomic<int> asked{0};
   std::atomic<int> answered{0};
   const auto report = [&](const auto&, const Error*) { ++answered; };

@@ -1,4 +1,4 @@
-// Diagnoses of rings that a test has filled by hand.
+// Diagnoses of rings that the test fills.
 #include "runtime/watch/diagnose.hpp"
 
 #include <gmock/gmock.h>
@@ -42,7 +42,7 @@ class DiagnoseTest : public testing::Test {
     return position;
   }
   std::uint64_t submit_after(const std::vector<std::uint64_t>& tasks) { return submit(0, 1, tasks); }
-  // The launch of an exec whose head has this offset.
+  // Submits a launch of an exec whose head has this offset.
   std::uint64_t launch(u32 head, const std::vector<std::uint64_t>& after = {}, u32 groups = 1) {
     detail::Waits waits;
     for (const std::uint64_t position : after) waits.position[waits.count++] = position;
@@ -53,7 +53,7 @@ class DiagnoseTest : public testing::Test {
     if (head == 1000) users_.push_back(position);
     return position;
   }
-  // Makes an entry of the list of the task at `position` name another task.
+  // Makes an entry of the wait list of the task at `position` name another task.
   void rename(std::uint64_t position, std::uint32_t i, std::uint64_t task) {
     device::Slot& slot = bench_.ring[position % bench_.capacity()];
     const device::WaitList list = device::WaitList::from(slot.quad[0].word[2]);
@@ -94,7 +94,7 @@ TEST_F(DiagnoseTest, ATaskThatRunsNamesItsWorkers) {
   const std::uint64_t free = submit();
   runs(0, wide);
   runs(2, wide);
-  runs(3, free + 50);  // long gone
+  runs(3, free + 50);  // complete
   const Diagnosis found = now();
   ASSERT_THAT(positions(found), ElementsAre(wide, free));
   EXPECT_EQ(found.busy, 2U);
@@ -177,7 +177,7 @@ TEST_F(DiagnoseTest, GatesAreTheLaunchesThatOpenThem) {
 TEST_F(DiagnoseTest, TheRuntimesOwnTasksStandForWhatTheyWaitFor) {
   std::vector<std::uint64_t> before;
   for (int i = 0; i < 16; ++i) before.push_back(submit());
-  const std::vector<u32> words(80, 1);  // with the list more than a task's slots hold: a task of no group waits in its place
+  const std::vector<u32> words(80, 1);  // with the list too large for a task: a task without groups waits in its place
   const std::uint64_t task = submit(0, 1, before, words);
   const Diagnosis found = now();
   EXPECT_EQ(found.total, 17U);
@@ -190,7 +190,7 @@ TEST_F(DiagnoseTest, NodesBelongToTheLaunchThatRuns) {
   const std::uint64_t second = launch(1000, {first});
   runs_node(1, 1500);
   runs_node(2, 1600, true);
-  runs_node(3, 5000);  // of an exec that is gone
+  runs_node(3, 5000);  // of a destroyed exec
   const Diagnosis found = now();
   ASSERT_THAT(positions(found), ElementsAre(first, second));
   EXPECT_TRUE(found.tasks[0].graph);
@@ -268,7 +268,7 @@ TEST_F(DiagnoseTest, ACallbackThatWaitsForWhatComesBehindItsLaunchIsACircle) {
 }
 
 TEST_F(DiagnoseTest, CirclesOfListsAreFound) {
-  // Only a defect can make them: nobody has a ticket of a task that comes later.
+  // Only a defect can create such circles: nobody has the ticket of a later task.
   const std::uint64_t outside = submit();
   const std::uint64_t a = submit_after({outside, outside});
   const std::uint64_t b = submit_after({a, outside});

@@ -32,7 +32,7 @@ class HeldAllAlongTest : public testing::Test {
     EXPECT_TRUE(bench_.queue.try_submit(alias_, test::task_of({}, level << detail::kLevelAt), &position));
     return position;
   }
-  // Records whose word says all that matters here.
+  // Records in which only the word matters.
   static Record task(std::uint32_t worker, std::uint64_t position, std::chrono::nanoseconds since = 1ms) {
     return {worker, Record::Kind::task, false, position, 0, 5, since, position + 1};
   }

@@ -18,7 +18,7 @@ class Scene final : public Watched {
   std::optional<std::uint64_t> settle() override {
     ++settles;
     if (!settle_works) return std::nullopt;
-    const std::uint64_t settled = settled_before ? progress.load() : ++progress;  // marks change what is seen; that is no progress
+    const std::uint64_t settled = settled_before ? progress.load() : ++progress;  // marks change the state, but are not progress
     if (moves_at_once) ++progress;
     return settled;
   }
@@ -38,7 +38,7 @@ class Scene final : public Watched {
   std::atomic<std::uint64_t> tail{10};
   std::atomic<bool> settle_works{true};
   std::atomic<bool> settled_before{false};  // all is marked already
-  std::atomic<bool> moves_at_once{false};   // behind settle
+  std::atomic<bool> moves_at_once{false};   // after settle
   std::atomic<bool> resumed{true};
   std::atomic<bool> passes_through{true};
   std::atomic<int> settles{0};
@@ -53,7 +53,7 @@ class WatchdogTest : public testing::Test {
     for (int i = 0; i < 10'000 && !condition(); ++i) std::this_thread::sleep_for(1ms);
     return condition();
   }
-  // Whether it says nothing for much longer than it needs to.
+  // Whether no verdict comes for much longer than the timeout.
   bool stays_silent() {
     for (int i = 0; i < 200; ++i) {
       if (watchdog_->stalled()) return false;
@@ -106,7 +106,7 @@ TEST_F(WatchdogTest, AVerdictIsLiftedWhenSomethingMoves) {
   scene_.progress += 1;
   EXPECT_FALSE(watchdog_->verdict_on(9).has_value()) << "at once";
   EXPECT_FALSE(watchdog_->stalled());
-  // It goes on watching.
+  // The watch continues.
   ASSERT_TRUE(eventually([&] { return watchdog_->stalled(); }));
   EXPECT_EQ(watchdog_->verdict_on(9)->message(), "verdict 2");
   scene_.pending = false;
