@@ -38,7 +38,7 @@ TEST(FormulasTest, NumbersThatAreGivenAreToldFromThoseOfTheFormula) {
   }
 }
 
-// Numbers stand for those that are given while a formula is translated, the second one this.
+// Placeholder numbers stand for the given ones while a formula is translated; this is the second one's.
 TEST(FormulasTest, AFormulaMayHaveTheNumbersThatStandForOthers) {
   const std::array<Operand, 2> given{kX, 5.0};
   Formulas formulas;

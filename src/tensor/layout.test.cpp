@@ -56,7 +56,7 @@ TEST(Layout, ResultsMayNotShareMemory) {
   DWELL_EXPECT_ERROR(check_result(view({3, 4}, {0, 1})), errc::invalid_argument, testing::HasSubstr("may share memory"));
 }
 
-// Of tensors without elements, whose strides are nobody's.
+// Tensors without elements have arbitrary strides.
 TEST(Layout, StridesOfAnySizeAreJoinedOrNot) {
   constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();

@@ -71,7 +71,7 @@ TEST(LiveCodeTest, TemporariesAreKeptForThoseThatReadThem) {
   const Code code{load(0), keep(0), load(1), add(1), keep(1), load_kept(0), where_kept(1, 1), store(2)};
   EXPECT_THAT(live(code), ElementsAreArray(code));
   EXPECT_THAT(live({load(0), keep(0), load(1), keep(1), load_kept(1), store(2)}), ElementsAre(load(1), keep(1), load_kept(1), store(2)));
-  // Kept anew, what was there before is not read.
+  // The second keep overwrites the first, which is never read.
   EXPECT_THAT(live({load(0), keep(0), load(1), keep(0), load_kept(0), store(2)}), ElementsAre(load(1), keep(0), load_kept(0), store(2)));
 }
 

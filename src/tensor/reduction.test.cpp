@@ -38,7 +38,7 @@ Cut cut_of(const Dims& shape, const Dims& axes, bool on_cuda, RowResult result =
 TEST(ReductionTest, LongRowsHaveGroupsAndShortOnesShareThem) {
   EXPECT_EQ(cut_of({5, 1000}, {1}, true).shift, 0U);
   EXPECT_EQ(cut_of({5, 100}, {1}, true).shift, 3U);  // sixteen threads a row
-  EXPECT_EQ(cut_of({500, 8}, {1}, true).shift, 7U);  // a thread
+  EXPECT_EQ(cut_of({500, 8}, {1}, true).shift, 7U);  // one thread a row
   // Neighbouring threads load neighbouring elements.
   const Cut columns = cut_of({64, 256}, {0}, true);
   EXPECT_EQ(columns.shift, 5U);
@@ -54,7 +54,7 @@ TEST(ReductionTest, RowsAreCutWhereThereAreFew) {
   EXPECT_GT(cut_of({100'000, 32}, {0}, false).parts, 1U);
 }
 
-// What the machine relies on.
+// Invariants that the machine relies on.
 TEST(ReductionTest, PartsHoldAllColumns) {
   std::mt19937 random(1);
   for (int round = 0; round < 3000; ++round) {
@@ -71,7 +71,7 @@ TEST(ReductionTest, PartsHoldAllColumns) {
     ASSERT_LE(words.parts(), device::kMaxParts);
     ASSERT_LT(std::int64_t{words.parts() - 1} * words.part_columns(), columns) << "the last part is empty";
     ASSERT_GE(std::int64_t{words.parts()} * words.part_columns(), columns);
-    // Threads of a row are within a warp, are a warp each, or are all of the group.
+    // Threads of a row are part of a warp, a whole warp, or the whole group.
     const std::uint32_t shift = words.shift();
     ASSERT_TRUE(!words.rows_first() || shift == 0 || shift == 5 || shift == 7) << shift;
     ASSERT_TRUE(shift == 0 || (shift >= 2 && shift <= 7)) << shift;

@@ -12,7 +12,7 @@ TensorView view(ElementType type, const Dims& shape, const Dims& strides, std::u
   return {address, type, shape, strides};
 }
 
-// Rows of a table, `columns` of them, that are `stride` apart.
+// Selects table rows of `columns` elements, `stride` apart.
 Selection rows(ElementType type, std::int64_t columns, std::int64_t stride, std::uint64_t address = 0x123456789000) {
   return {.kind = SelectionKind::gather,
           .to = view(type, {100, columns}, {columns, 1}),

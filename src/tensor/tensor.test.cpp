@@ -96,19 +96,19 @@ TEST(TensorView, RefusesWhatIsNotThere) {
   DWELL_EXPECT_ERROR(Dims({1, 1, 1, 1, 1, 1, 1, 1, 1}), errc::invalid_argument, HasSubstr("up to 8"));
 }
 
-// ---- Against the same in 128 bits ------------------------------------------------------------------------------------------------------
+// ---- Compared with 128-bit arithmetic --------------------------------------------------------------------------------------------------
 
 __extension__ typedef __int128 Wide;  // NOLINT(modernize-use-using): pedantic compilers take no other form
 constexpr std::int64_t kMostNumber = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kLeastNumber = std::numeric_limits<std::int64_t>::min();
 
-constexpr Wide kFar = Wide{1} << 100;  // beyond all memory, and products of it with bytes are numbers yet
+constexpr Wide kFar = Wide{1} << 100;  // beyond all memory; its products with element sizes do not overflow
 
 struct Reach {
   bool exists = true;  // the shape
   bool any = true;     // elements
   Wide elements = 1;
-  Wide low = 0;  // of elements, from the first
+  Wide low = 0;  // the lowest offset of an element from the first one
   Wide high = 0;
 };
 Reach reach_of(const Dims& shape, const Dims& strides) {
@@ -125,7 +125,7 @@ Reach reach_of(const Dims& shape, const Dims& strides) {
   return reach;
 }
 
-// Numbers of all sizes, the usual and those at which something ends.
+// Random numbers of all sizes: common ones and limits.
 class Numbers {
  public:
   std::int64_t any() {
@@ -164,7 +164,7 @@ Candidate candidate(Numbers& numbers) {
     made.strides.push_back(numbers.any());
   }
   if (dims < 2 || numbers.below(2) == 0) return made;
-  // The last element comes to lie beside the first one if sums wrap around: that is where a check that does looks.
+  // Places the last element beside the first one if sums wrap around, to catch checks that overflow.
   std::uint64_t others = 0;
   for (std::size_t dim = 0; dim + 1 < dims; ++dim)
     others += (static_cast<std::uint64_t>(made.shape[dim]) - 1) * static_cast<std::uint64_t>(made.strides[dim]);
@@ -174,7 +174,7 @@ Candidate candidate(Numbers& numbers) {
   return made;
 }
 
-// A view as it is, and as a call made it of another one.
+// Checks a view made by a call on another view.
 void expect_whole(const TensorView& view, const std::function<std::string()>& of) {
   const Reach reach = reach_of(view.shape(), view.strides());
   ASSERT_TRUE(reach.exists) << of();
@@ -233,7 +233,7 @@ TEST(TensorView, LiesWhereThereAreAddresses) {
   }
 }
 
-// A slice of a view, which is refused where an element does not exist.
+// A random slice of a view, refused if an element does not exist.
 TensorView any_slice(Numbers& numbers, const TensorView& view, std::size_t dim) {
   const std::int64_t first = numbers.any();
   const std::int64_t count = numbers.any();
@@ -243,7 +243,7 @@ TensorView any_slice(Numbers& numbers, const TensorView& view, std::size_t dim) 
   const bool exists = dim < view.dims() && count >= 0 && (count == 0 || (first >= 0 && first < size && last >= 0 && last < size));
   TensorView sliced;
   const Error error = error_of([&] { sliced = view.slice(dim, first, count, by); });
-  // A step of 0 repeats an element, at times more often than can be counted.
+  // A step of 0 repeats an element, possibly more often than can be counted.
   EXPECT_TRUE(error.kind() == (exists ? errc::ok : errc::invalid_argument) || by == 0)
       << to_string(view.shape()) << " " << first << " " << count << " " << by << ": " << error.what();
   if (error.kind() != errc::ok) throw Error(error);

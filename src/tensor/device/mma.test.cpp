@@ -15,7 +15,7 @@ using test::a_element;
 using test::b_element;
 using test::c_element;
 
-// What a warp does with the words that its lanes pass.
+// Multiplies as a warp does with its lanes' words.
 using Words = std::array<std::array<u32, 4>, 32>;
 using Sums = std::array<std::array<float, 4>, 32>;
 void multiply_add(Sums& sums, const Words& a, const Words& b) {

@@ -14,10 +14,10 @@ struct Layout {
   const char* name;
   i32 line_stride;
   i32 depth_stride;
-  u32 first;  // element of the memory
+  u32 first;  // index of the first element in the memory
 };
 
-// Loads all steps of an operand as 128 threads do, and compares what they put into shared memory.
+// Loads all steps of an operand as 128 threads do, and checks shared memory.
 template <class C, class Elements, class T, bool by_line>
 void check(u32 lines, u32 depth, const Layout& layout) {
   constexpr u32 kPack = Operand<C, Elements>::kPack;

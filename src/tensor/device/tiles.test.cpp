@@ -1,4 +1,4 @@
-// Products as the threads of a GPU's group compute them, with a thread of the host for each.
+// Products as the threads of a GPU's group compute them, one host thread for each.
 #include "tensor/device/tiles.hpp"
 
 #include <gtest/gtest.h>
@@ -31,11 +31,11 @@ struct Warp {
 };
 struct Team {
   std::barrier<> threads{kThreads};
-  alignas(16) std::array<u8, 8192> memory;  // as Options::scratch_bytes is
+  alignas(16) std::array<u8, 8192> memory;  // like Options::scratch_bytes
   std::array<Warp, 4> warps;
 };
 
-// What the tiles need of a Group.
+// The part of Group that the tiles use.
 class Member {
  public:
   Member(Team& team, u32 rank, u32 index, u32 count) : team_(&team), rank_(rank), index_(index), count_(count) {}
@@ -74,7 +74,7 @@ class EmulatedMma {
     }
     for (u32 i = 0; i < 4; ++i)
       for (u32 k = 0; k < 16; ++k) sums[i] += left[c_element(lane_, i).first][k] * right[k][c_element(lane_, i).second];
-    warp_->lanes.arrive_and_wait();  // all have read
+    warp_->lanes.arrive_and_wait();  // all lanes have read
   }
 
  private:
@@ -84,7 +84,7 @@ class EmulatedMma {
 
 enum class Lie : unsigned char { rows, columns, gaps };
 
-// A matrix in memory, and its elements as doubles.
+// A matrix in memory, with its elements as doubles.
 template <class T>
 struct Held {
   Held(u32 rows, u32 columns, Lie lie) : memory(std::size_t{4} * rows * columns + 16) {
@@ -108,7 +108,7 @@ struct Held {
   TensorView view;
 };
 
-// `run(member, words)` in all threads of all groups.
+// Calls `run(member, words)` on all threads of all groups.
 template <class F>
 void run_groups(const tensor::Operation& operation, const F& run) {
   for (u32 index = 0; index < operation.groups; ++index) {
