@@ -1,12 +1,12 @@
-// How far results may be from what double precision gives.
+// Allowed errors of results, compared with double precision.
 #pragma once
 
 #include <dwell/element_type.hpp>
 
 namespace dwell::test {
 
-// As far as torch.testing.assert_close lets results of a type be from expected ones, or less far. `size` is that of the expected result; of
-// a sum whose elements cancel each other, that of the elements: the root of the sum of their squares.
+// At most the tolerance of torch.testing.assert_close. `size` is the magnitude of the expected result; for sums with cancellation, the root
+// of the sum of the elements' squares.
 constexpr double allowed_error(ElementType type, double size) {
   switch (type) {
     case ElementType::f16: return 1e-5 + 1e-3 * size;

@@ -1,10 +1,10 @@
-// Tasks that wait for others, named by their tickets.
+// Tasks that wait for other tasks, named by their tickets.
 #include "tests/conformance/suite.hpp"
 
 namespace dwell::test {
 namespace {
 
-// Stamps the times of its begin and its end from a common clock, each group for itself; takes so long, and fails with a code that is not 0.
+// Stamps its begin and end from a common clock, each group separately; runs for `ns`, and fails with a code other than 0.
 constexpr const char* kTimedStep = R"(
 DWELL_OPERATOR(step)(dwell::Group g, dwell::Span<dwell::u32> clock, dwell::Span<dwell::u32> began, dwell::Span<dwell::u32> ended,
                      dwell::u32 at, dwell::u64 ns, dwell::i32 code) {
@@ -17,7 +17,7 @@ DWELL_OPERATOR(step)(dwell::Group g, dwell::Span<dwell::u32> clock, dwell::Span<
   ended[at + g.index()] = fetch_add<Order::acq_rel>(&clock[0], 1u);
 })";
 
-// The same with many words more, which it checks.
+// As above with many more words, which it checks.
 template <u32 Words>
 struct TimedWords {
   u32 word[Words];
@@ -62,7 +62,7 @@ class AfterTest : public DeviceTest {
     Ticket submit_bad(u32 at, int code, const Modifiers&... modifiers) {
       return runtime.submit(step, clock, began, ended, at, u64{0}, code, modifiers...);
     }
-    // From here on tasks leave word for those that wait for them, so that these are no drains.
+    // Makes later tasks tracked, so that waiting for them needs no drain.
     void track() {
       runtime.submit(nothing);
       runtime.submit(nothing, link).wait();
@@ -194,7 +194,7 @@ TEST_P(AfterTest, TicketsOfOtherThreadsAndOfLongAgo) {
         {
           const std::lock_guard lock(mutex);
           at = count;
-          // Mostly recent ones, and some of any age.
+          // Mostly recent tasks, and some of any age.
           for (u32 k = random() % 5; k > 0 && at != 0; --k) {
             const u32 which = random() % 4 == 0 ? random() % at : at - 1 - random() % std::min(at, 40U);
             before[at].push_back(which);
@@ -225,7 +225,7 @@ TEST_P(AfterTest, TicketsThatAreDoneAndEmptyOnesAreNotWaitedFor) {
   latch.await();
   const Ticket recent = all.submit(3);
   recent.wait();
-  // The host drops them: this is not even a drain, which tasks of a runtime are that wait for the first time.
+  // The host drops both tickets: not even a drain is left, although the first waiting task of a runtime is one.
   EXPECT_TRUE(all.submit(5, after(done, recent)).wait_for(20s));
   latch.release();
   held.wait();
@@ -256,7 +256,7 @@ TEST_P(AfterTest, AFailureCancelsAndIsNamed) {
     const auto [began, ended] = all.stamps();
     for (const u32 at : {2U, 3U, 4U}) EXPECT_EQ(began[at], ~0U) << "a cancelled task ran";
     EXPECT_LT(ended[5], began[6]);
-    // The same when they are long gone.
+    // The same with tickets that left the ring long ago.
     for (u32 i = 0; i < 3000; ++i) all.runtime.submit(all.nothing);
     all.runtime.wait_all();
     const Ticket late = all.submit(7, after(good, third, bad));
@@ -266,7 +266,7 @@ TEST_P(AfterTest, AFailureCancelsAndIsNamed) {
 }
 
 TEST_P(AfterTest, ACancelledTaskIsCompleteBehindAllThatItNames) {
-  // So what comes after it in any case comes after those too.
+  // Tasks that follow it with after_any_result thus follow those too.
   Setup all(options());
   all.track();
   Latch latch(all.runtime);
@@ -304,7 +304,7 @@ TEST_P(AfterTest, WideTasksAndDrainsAndLongOnesWait) {
   small.ring_slots = 256;
   Setup all(small);
   auto longer = all.runtime.define("longer", long_timed_step("longer", 30));
-  auto longest = all.runtime.define("longest", long_timed_step("longest", 80));  // with two tickets and more beyond one slot's eight
+  auto longest = all.runtime.define("longest", long_timed_step("longest", 80));  // with two tickets, more than the eight words of one slot
   auto huge = all.runtime.define("huge", long_timed_step("huge", 600));          // in a block of memory
   const Ticket bad = all.submit_bad(kCells - 1, 3);
   for (u32 round = 0; round < kRounds; ++round) {

@@ -1,4 +1,4 @@
-// The arena: tasks of every kind go on where it lies, it moves among them, and it grows.
+// The arena: tasks of every kind continue while it moves or grows.
 #include <algorithm>
 
 #include <dwell/detail/move_arena.hpp>
@@ -8,7 +8,7 @@
 namespace dwell::test {
 namespace {
 
-// Takes some microseconds, so that moves find it begun.
+// Runs for some microseconds, so that moves find it running.
 constexpr const char* kSlowAdd = R"(
 DWELL_OPERATOR(add)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 at, dwell::u32 value) {
   if (g.rank() != 0) return;
@@ -17,7 +17,7 @@ DWELL_OPERATOR(add)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 at
   while (dwell::device::now_ns() - start < 5000) {}
 })";
 
-// More words than a record holds: the node's arguments lie in a block of the exec.
+// More words than a record holds: the arguments lie in a block of the exec.
 struct Block {
   u32 word[200];
 };
@@ -28,7 +28,7 @@ DWELL_OPERATOR(add_block)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::
 })";
 using AddBlock = void(Span<u32>, u32, Block);
 
-// A tree of tasks: each leaf adds 1, and launches the graph if it is given one. The root goes on behind them all, and adds 1.
+// A tree of tasks: each leaf adds 1 and launches the graph, if it has one. The root's continuation adds 1.
 constexpr const char* kTree = R"(
 DWELL_USES(tree, dwell::Span<dwell::u32>, dwell::u32, dwell::u32, dwell::Exec)
 DWELL_USES(add, dwell::Span<dwell::u32>, dwell::u32, dwell::u32)
@@ -44,7 +44,7 @@ DWELL_OPERATOR(tree)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 a
 })";
 using Tree = void(Span<u32>, u32, u32, Exec);
 
-// Adds 1 in each step, and yields whenever it is asked to.
+// Adds 1 in each step, and yields when asked.
 constexpr const char* kYielding = R"(
 DWELL_OPERATOR(yielding)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 at, dwell::u32 steps) {
   const dwell::Gang gang = g.gang();
@@ -62,7 +62,7 @@ class ArenaTest : public DeviceTest {
  protected:
   std::chrono::seconds limit() const override { return 300s; }
 
-  // Cells, one a kind of task.
+  // One cell for each kind of task.
   static constexpr u32 plain = 0, linked = 1, wide = 2, repeated = 3, tree = 4, launched = 5, in_gang = 6, inside = 7, behind_kernel = 8,
                        kKinds = 9;
 
@@ -85,7 +85,7 @@ __global__ void slow(unsigned long long ns) {
     inner = graph_into(inside);
   }
 
-  // A graph with chains, a join, more successors than one worker makes ready, groups, a callback and a block. Adds kEach.
+  // A graph with chains, a join, more successors than one worker makes ready, wide nodes, a callback and a block. Adds kEach.
   static constexpr u32 kEach = 40 + 40 + 3 + 5 + 6;
   GraphExec graph_into(u32 cell) {
     Block block{};
@@ -121,10 +121,10 @@ __global__ void slow(unsigned long long ns) {
     const u32 size = 1 + random() % std::min(runtime->info().workers, 8U);
     newest[in_gang] = runtime->submit(yielding, cells, in_gang, 50U, gang(size), after(newest[wide]));
     expected[in_gang] += 50 * size;
-    // Behind the gang.
+    // Linked behind the gang.
     for (u32 i = 0; i < 40; ++i) newest[linked] = runtime->submit(add, cells, linked, 1U, link);
     expected[linked] += 40;
-    // Behind a gate, which the host opens when the kernel has ended.
+    // Wait for a gate that the host opens when the kernel has ended.
     if (on_cpu()) return;
     const Ticket kernel = kernels.kernel("slow").launch({}, 20'000'000ULL);
     for (u32 i = 0; i < 3; ++i) newest[behind_kernel] = runtime->submit(add, cells, behind_kernel, 1U, after(kernel));
@@ -159,15 +159,15 @@ TEST_P(ArenaTest, AllGoesOnWhereItHasMovedAThousandTimes) {
   open(given);
   Random random(1);
   const u32 moves = kSanitized ? 60 : 1000;
-  std::vector<u32> busy(kKinds);  // by kind: moves with a task in flight before and behind
-  // So many at least, and until enough of them have found each kind of task in flight.
+  std::vector<u32> busy(kKinds);  // by kind: moves with a task in flight before and after
+  // At least `moves` moves, until enough of them have found each kind of task in flight.
   const auto enough = [&] {
     return std::ranges::all_of(std::vector{linked, repeated, tree, launched, in_gang, on_cpu() ? in_gang : behind_kernel},
                                [&](u32 kind) { return busy[kind] > moves / 100; });
   };
   for (u32 move = 0; move < moves || !enough(); ++move) {
     if (move == 0 || std::ranges::all_of(newest, [](const Ticket& ticket) { return ticket.done(); })) submit_some(random);
-    // At any moment: with tasks in the ring, in the queue, held, in the line of an exec, between two steps of a gang.
+    // Moves at a random time: with tasks in the ring, in the queue, held, queued at an exec, or between two steps of a gang.
     const auto until = Clock::now() + std::chrono::microseconds(random() % 500);
     while (Clock::now() < until) {}
     detail::move_arena(*runtime);
@@ -175,7 +175,7 @@ TEST_P(ArenaTest, AllGoesOnWhereItHasMovedAThousandTimes) {
     if (move % 50 == 49) expect_all();
   }
   expect_all();
-  // Its counters have moved along.
+  // The counters have moved too.
   std::uint64_t tasks = 0;
   for (const OperatorMetrics& op : runtime->metrics().operators)
     if (op.name == "yielding") tasks += op.tasks;
@@ -240,7 +240,7 @@ TEST_P(ArenaTest, GrowsForGraphsWhileTasksRun) {
     if (round % 20 == 0) submit_some(random);
     if (round % 97 == 96) detail::move_arena(*runtime);
     if (!execs.empty() && random() % 3 == 0) execs.erase(execs.begin() + static_cast<std::ptrdiff_t>(random() % execs.size()));
-    // Small ones, and some with a thousand nodes.
+    // Small graphs, and some with a thousand nodes or more.
     const u32 nodes = random() % 10 == 0 ? 1000 + random() % 3000 : 1 + random() % 40;
     Graph graph;
     Node last = graph.add(add, cells, plain, 1U);
@@ -253,7 +253,7 @@ TEST_P(ArenaTest, GrowsForGraphsWhileTasksRun) {
   expect_all();
   EXPECT_GT(runtime->metrics().arena_bytes, before.arena_bytes);
   EXPECT_EQ(runtime->metrics().buffer_bytes, before.buffer_bytes) << "graphs count with the arena alone";
-  // What was given back is used again.
+  // Freed memory is reused.
   execs.clear();
   runtime->wait_all();
   const std::uint64_t grown = runtime->metrics().arena_bytes;

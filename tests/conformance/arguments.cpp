@@ -1,4 +1,4 @@
-// Arguments of tasks: every kind, every size, and refusals.
+// Arguments of tasks: all kinds and sizes, and refusals.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -89,7 +89,7 @@ struct Blob {
   u8 byte[N];
 };
 
-// An operator that sums the bytes of a struct, weighted by their place.
+// Sums the bytes of a struct, weighted by their index.
 template <std::size_t N>
 std::string blob_source(const char* type = "Blob") {
   const std::string n = std::to_string(N);
@@ -120,15 +120,15 @@ TEST_P(ArgumentsTest, StructsOfEverySizeArriveByValue) {
   Runtime runtime(options());
   send_blob<1>(runtime);
   send_blob<3>(runtime);
-  send_blob<24>(runtime);  // fills one slot: 3 words of header, 3 of span, 6
-  send_blob<25>(runtime);  // takes a second
+  send_blob<24>(runtime);  // fills one slot: 3 words of header, 3 of span, 6 of struct
+  send_blob<25>(runtime);  // needs a second slot
   send_blob<359>(runtime);
-  send_blob<360>(runtime);  // 372 bytes with the span: the most that the ring holds
+  send_blob<360>(runtime);  // 372 bytes with the span: the most that fits into the ring
   send_blob<361>(runtime);
   send_blob<500>(runtime);
   send_blob<501>(runtime);  // 516 bytes with the span
   send_blob<4000>(runtime);
-  if (on_cpu()) send_blob<65524>(runtime);  // 64 KiB with the span: the most there is; a GPU has no stack for it
+  if (on_cpu()) send_blob<65524>(runtime);  // 64 KiB with the span: the maximum; a GPU has no stack for it
 }
 
 TEST_P(ArgumentsTest, StructsOfEverySizeArriveByReference) {
@@ -137,7 +137,7 @@ TEST_P(ArgumentsTest, StructsOfEverySizeArriveByReference) {
   send_blob<25>(runtime, "const Blob&");
   send_blob<360>(runtime, "const Blob&");
   send_blob<361>(runtime, "const Blob&");
-  send_blob<65524>(runtime, "const Blob&");  // nobody needs a stack for it
+  send_blob<65524>(runtime, "const Blob&");  // needs no stack
 }
 
 TEST_P(ArgumentsTest, AStructWithPaddingAndAlignmentArrives) {
@@ -160,7 +160,7 @@ TEST_P(ArgumentsTest, AStructWithPaddingAndAlignmentArrives) {
 
 TEST_P(ArgumentsTest, TooManyBytesAreRefused) {
   Runtime runtime(options());
-  // Never run: its signature is enough.
+  // Never runs: only its signature matters.
   auto op = runtime.define("op",
                            "struct Half { dwell::u8 byte[32768]; };\n"
                            "DWELL_OPERATOR(op)(dwell::Group, dwell::Span<dwell::u32>, Half, Half) {}");
@@ -171,7 +171,7 @@ TEST_P(ArgumentsTest, TooManyBytesAreRefused) {
   const auto each = [&](std::size_t, auto&& put) { put(out, *half, *half); };
   DWELL_EXPECT_ERROR(runtime.submit_many(op, 2, each), errc::invalid_argument, HasSubstr("65536 bytes"));
   DWELL_EXPECT_ERROR(Arguments().add(out).add(*half).add(*half), errc::invalid_argument, HasSubstr("65536 bytes"));
-  // And leaves nothing behind.
+  // Refusals leave nothing behind.
   runtime.wait_all();
   EXPECT_EQ(runtime.metrics().submitted, 0U);
 }
@@ -217,7 +217,7 @@ TEST_P(ArgumentsTest, ThirtyBuffersArriveAndMoreAreRefused) {
   }
   runtime.submit(op, arguments).wait();
   for (u32 i = 0; i < 30; ++i) EXPECT_EQ(read(buffers[i])[0], 100 + i);
-  // One more can be collected, but no operator takes it.
+  // One more argument can be collected, but no operator takes it.
   try {
     arguments.add(buffers.front());
     runtime.submit(op, arguments);
@@ -235,7 +235,7 @@ u32 weighed(const Blob<N>& blob) {
 }
 
 TEST_P(ArgumentsTest, ManyTasksWithLongArgumentsAreInFlight) {
-  // More than the blocks of this size, so that all are used again and again; by every way of submitting.
+  // More than the blocks of this size, so that all are reused many times, with every way to submit.
   constexpr u32 kTasks = kSanitized ? 3000 : 12000;
   constexpr std::size_t kBytes = 1500;
   Runtime runtime(options());
@@ -268,7 +268,7 @@ TEST_P(ArgumentsTest, ManyTasksWithLongArgumentsAreInFlight) {
     }
     ++task;
   }
-  const std::vector<u32> result = read(out);  // waits, though the ring itself does not name the buffer
+  const std::vector<u32> result = read(out);  // waits, although the ring itself does not name the buffer
   for (u32 task = 0; task < kTasks; ++task) ASSERT_EQ(result[task], expected[task]) << task;
 }
 
@@ -294,7 +294,7 @@ TEST_P(ArgumentsTest, BuffersNamedInLongArgumentsAreKeptAndWaitedFor) {
   }
 }
 
-// `words` words of payload, so that the task takes a certain number of slots.
+// A payload of `words` words, to fill a given number of slots.
 std::string payload_source(u32 words) {
   const std::string n = std::to_string(words);
   return "struct Payload { dwell::u32 word[" + n + "]; };\n" + "DWELL_OPERATOR(payload" + n +
@@ -307,7 +307,7 @@ std::string payload_source(u32 words) {
 }
 
 TEST_P(ArgumentsTest, TasksOfEveryLengthCrossWindowsAndTheRingsEnd) {
-  // One task size a slot count, 1 to 8; in a ring of two windows every start and every padding occurs.
+  // One task size for each slot count from 1 to 8; a ring of two windows meets every start and every padding.
   constexpr u32 kTasks = kSanitized ? 1500 : 4000;
   Options small = options();
   small.ring_slots = 128;
@@ -325,7 +325,7 @@ TEST_P(ArgumentsTest, TasksOfEveryLengthCrossWindowsAndTheRingsEnd) {
     const std::size_t kind = task % 200 < 100 ? random() % 8 : 7 - task % 8;
     Arguments arguments;
     arguments.add(out).add(task);
-    // One struct argument of that many words.
+    // One struct argument of sizes[kind] words.
     std::vector<u32> words(sizes[kind]);
     for (u32& word : words) {
       word = random();
@@ -422,7 +422,7 @@ TEST_P(ArgumentsTest, ArgumentsCollectedAtRunTimeMayBeSubmittedAgain) {
   EXPECT_EQ(copy.parameters().size(), 3U);
 }
 
-// As an operator's source has it.
+// The type's name in an operator's source.
 std::string cpp_name_of(ElementType type) {
   const std::string text = text_of(value_of(type));
   return text == "bool" || text == "float" || text == "double" ? text : "dwell::" + text;
@@ -438,7 +438,7 @@ TEST_P(ArgumentsTest, EveryElementTypeArrivesWithoutTemplates) {
       for (auto i : g.range(to.size())) to[i] = i % 2 == 0 ? from[i] : value;
     })",
                                          how);
-  // Any bits but those of a bool: they are copied, not computed with.
+  // Any bits except for bool: values are only copied.
   Random random(7);
   for (const ElementType type : kElementTypes) {
     SCOPED_TRACE(name_of(type));
@@ -488,7 +488,7 @@ TEST_P(ArgumentsTest, AViewIsAddressCountAndType) {
   DWELL_EXPECT_ERROR(BufferView(1ULL << 52U, 1, ElementType::u8), errc::invalid_argument, HasSubstr("out of reach"));
   DWELL_EXPECT_ERROR(BufferView(0, 1ULL << 44U, ElementType::u8), errc::invalid_argument, HasSubstr("out of reach"));
 
-  // By address alone, as a bare Span.
+  // By address alone, like a bare Span.
   auto host = runtime.allocate<float>(10, Memory::host);
   auto copy = runtime.define("copy", R"(
     DWELL_OPERATOR(copy)(dwell::Group g, dwell::Span<const float> from, dwell::Span<float> to) {

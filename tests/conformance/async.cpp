@@ -1,4 +1,4 @@
-// Operators that are compiled in the background.
+// Operators compiled in the background.
 #include "tests/conformance/suite.hpp"
 
 namespace dwell::test {
@@ -7,7 +7,7 @@ namespace {
 class AsyncTest : public DeviceTest {};
 DWELL_ON_EVERY_DEVICE(AsyncTest);
 
-// An operator of this name that stores `value`; no two of one run are compiled from the same text.
+// An operator that stores `value`; its text is unique in each run.
 std::string store(const std::string& name, u32 value) {
   static const std::string run = std::to_string(Clock::now().time_since_epoch().count());
   return "// " + run + "\nDWELL_OPERATOR(" + name +

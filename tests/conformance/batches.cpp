@@ -1,4 +1,4 @@
-// Batches: programs of several operations, their order, what becomes part of what.
+// Batches: programs of several operations, their order, and fusion.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -43,7 +43,7 @@ TEST_P(BatchTest, ProgramsBeyondTheLimitsAreRefused) {
 }
 
 TEST_P(BatchTest, LongProgramsTravelBesideTheRing) {
-  // Eight dimensions that do not join, and many tensors.
+  // Eight dimensions that cannot be joined, and many tensors.
   Dims shape{2, 2, 2, 2, 2, 2, 2, 2};
   std::vector<Buffer<float>> buffers;
   Expression sum = 0.0;
@@ -71,7 +71,7 @@ TEST_P(BatchTest, LongProgramsTravelBesideTheRing) {
   }
 }
 
-// Twelve steps from 3 towards 2, exact in both types, on all elements but those behind.
+// Twelve steps from 3 towards 2, exact in both types, on all elements but the last kBehind.
 template <class T>
 void expect_steps(Runtime& runtime, std::size_t count) {
   constexpr std::size_t kBehind = 64;
@@ -90,7 +90,7 @@ void expect_steps(Runtime& runtime, std::size_t count) {
   for (std::size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], i < count ? expected : 3) << i;
 }
 
-// Some groups have nothing to do, one has a part of what others have, or all go round several times.
+// Counts for which some groups are idle, one has a partial share, or all make several rounds.
 TEST_P(BatchTest, GroupsShareLongProgramsOfAnySize) {
   Options several = options();
   several.workers = 5;
@@ -129,7 +129,7 @@ TEST_P(BatchTest, OrderFollowsFromMemory) {
   for (std::size_t i = 0; i < kElements; ++i) ASSERT_EQ(got[i], static_cast<i64>(expected[i])) << i;
 }
 
-// A view of `columns` times `rows` elements in random directions, with gaps or without, none twice.
+// A view of `columns` times `rows` elements in random directions, with or without gaps, without overlap.
 TensorView any_view(Random& random, const TensorView& all, std::int64_t rows, std::int64_t columns) {
   const bool turned = random() % 2 == 0;
   std::int64_t inner = 1 + random() % 2;
@@ -162,7 +162,7 @@ TEST_P(BatchTest, OrderFollowsFromMemoryOfViewsInAnyDirection) {
     const TensorView to = any_view(random, all, rows, columns);
     TensorView a = any_view(random, all, rows, columns);
     const TensorView b = any_view(random, all, rows, columns);
-    if (random() % 6 == 0) a = a.slice(0, rows - 1, 1).expand({rows, columns});  // one row for all
+    if (random() % 6 == 0) a = a.slice(0, rows - 1, 1).expand({rows, columns});  // one row, broadcast
     std::vector<u64> result;
     const u32 how = random() % 4;
     for (std::int64_t row = 0; row < rows; ++row)
@@ -187,7 +187,7 @@ TEST_P(BatchTest, OrderFollowsFromMemoryOfViewsInAnyDirection) {
   for (std::size_t i = 0; i < kElements; ++i) ASSERT_EQ(got[i], static_cast<i64>(expected[i])) << i;
 }
 
-// Operations that take one worker long, beside short ones.
+// Operations that keep a worker busy for long, beside short ones.
 constexpr std::size_t kLong = 8000;
 constexpr int kRounds = 20;
 Expression long_work(const TensorView& x) {
@@ -218,7 +218,7 @@ TEST_P(BatchTest, AWriterWaitsForALongReader) {
   auto y = runtime().allocate<float>(kLong);
   for (int round = 0; round < kRounds; ++round) batch().assign(y, long_work(x));
   batch().flush();
-  batch().assign(TensorView(x).slice(0, kLong - 8, 8), 100.0);  // another flush makes no difference
+  batch().assign(TensorView(x).slice(0, kLong - 8, 8), 100.0);  // another flush changes nothing
   batch().flush();
   EXPECT_NEAR(read(y)[kLong - 1], long_work(0.5F), 0.1);
 }
@@ -237,7 +237,7 @@ TEST_P(BatchTest, TheTicketStandsForAll) {
   for (int i = 0; i < 300; ++i) ASSERT_THAT(buffers[static_cast<std::size_t>(i)].host(), testing::Each(static_cast<float>(i)));
 }
 
-// The edges of what is captured of a write, of `between`, and of a read of what was written.
+// Captures a write, `between`, and a read of the written tensor. Returns the number of edges.
 std::size_t edges_of_capture(Runtime& runtime, const Buffer<float>& x, const std::function<void(Batch&)>& between) {
   const std::string dot = runtime
                               .capture([&] {
@@ -270,7 +270,7 @@ TEST_P(BatchTest, SubmitGivesTheTicketsOfAllTasks) {
   const std::uint64_t before = batch().stats().tasks;
   const std::vector<Ticket> tickets = batch().submit();
   EXPECT_EQ(tickets.size(), 60U);
-  EXPECT_LE(batch().stats().tasks - before, 16U);  // those that could still have grown, and none that waits for others
+  EXPECT_LE(batch().stats().tasks - before, 16U);  // only programs that could still have grown, none that waits for others
   for (const Ticket& ticket : tickets) ticket.wait();
   for (int i = 40; i < 100; ++i) ASSERT_THAT(buffers[static_cast<std::size_t>(i)].host(), testing::Each(static_cast<float>(i)));
   EXPECT_TRUE(batch().submit().empty());
@@ -297,7 +297,7 @@ TEST_P(BatchTest, WhatFollowsFromOneProgramBecomesPartOfIt) {
             1U);
   EXPECT_EQ(read(y), std::vector<float>(3000, 2.0F));
   EXPECT_EQ(read(z), std::vector<float>(3000, -7.0F));
-  // Other elements of the same memory, and of it in another shape: tasks of their own.
+  // Other elements of the same memory, or another shape of it, need tasks of their own.
   EXPECT_EQ(tasks([&] {
               batch().assign(y, Expression(x) + 1.0);
               batch().assign(TensorView(z).slice(0, 0, 1000), TensorView(y).slice(0, 1000, 1000));
@@ -323,7 +323,7 @@ TEST_P(BatchTest, ShapesDoNotMatterWhereElementsLieBehindEachOther) {
             }),
             1U);
   EXPECT_EQ(read(z), (std::vector<float>{3, 8, 15, 24, 35, 48}));
-  // A row for all, and the columns as rows: they have a shape, which all others take.
+  // A broadcast row, and columns as rows: these need a shape, which all others adopt.
   EXPECT_EQ(tasks([&] {
               batch().assign(y, Expression(x) + 1.0);
               batch().apply(TensorOp::add, TensorView(z, {2, 3}), {TensorView(y, {2, 3}), TensorView(x).slice(0, 0, 3)});
@@ -352,7 +352,7 @@ TEST_P(BatchTest, FormulasGiveWhatTheirExpressionsGive) {
   const auto wide = filled_with(std::vector<double>{1.0 / 3, 2, 3, 4, 5, 6});
   auto narrow = runtime().allocate<std::int8_t>(6);
   batch().assign(narrow, y);
-  // All results are finite: some become integers.
+  // All results are finite, because some become integers.
   const std::vector<Batch::Formula> formulas = {
       [](Numbers n) { return n[0] + n[2] * n[1]; },
       [](Numbers n) { return n[0] - n[1] * n[1] / (n[2] + 1.5); },
@@ -375,7 +375,7 @@ TEST_P(BatchTest, FormulasGiveWhatTheirExpressionsGive) {
       auto by_formula = filled_with(std::vector<Result>(12, zero));
       auto by_expression = filled_with(std::vector<Result>(12, zero));
       const auto half = [](const Buffer<Result>& of, std::int64_t first) { return TensorView(of).slice(0, first, 6); };
-      batch().apply(TensorOp::neg, half(by_formula, 6), {half(by_formula, 6)});  // a program that is there already
+      batch().apply(TensorOp::neg, half(by_formula, 6), {half(by_formula, 6)});  // an existing program
       for (const std::int64_t first : {0, 6}) {
         batch().apply(formulas[i], computed, half(by_formula, first), operands);
         batch().assign(half(by_expression, first), formulas[i](expressions));
@@ -392,7 +392,7 @@ TEST_P(BatchTest, FormulasGiveWhatTheirExpressionsGive) {
     same_in(0, computed, a, b, c);
   };
   const TensorView several(x);
-  same(ElementType::f32, several, TensorView(y), 1.0);  // a number that formulas have too
+  same(ElementType::f32, several, TensorView(y), 1.0);  // the formulas contain this number too
   same(ElementType::f32, several, TensorView(y), 1'000'003.0);
   same(ElementType::f32, several, several, 2);
   same(ElementType::f32, several, TensorView(y), true);
@@ -419,7 +419,7 @@ TEST_P(BatchTest, FormulasGoOnWithWhatWasAssigned) {
   }
 }
 
-// ---- What nobody sees ------------------------------------------------------------------------------------------------------------
+// ---- Dead stores -----------------------------------------------------------------------------------------------------------------
 
 TEST_P(BatchTest, WhatIsOverwrittenTakesNoRoom) {
   const auto x = filled_with(std::vector<float>(500, 1.0F));
@@ -428,7 +428,7 @@ TEST_P(BatchTest, WhatIsOverwrittenTakesNoRoom) {
   for (int i = 0; i < 100; ++i) batch().apply(TensorOp::add, y, {TensorView(y), TensorView(x)});
   batch().flush().wait();
   EXPECT_EQ(read(y), std::vector<float>(500, 100.0F));
-  EXPECT_EQ(batch().stats().tasks, 2U);  // of 50 to 60 additions each, not 25 with their stores
+  EXPECT_EQ(batch().stats().tasks, 2U);  // 50 to 60 additions each, not 25 with their stores
   for (int i = 0; i < 1000; ++i) batch().apply(TensorOp::add, z, {TensorView(x), i});
   batch().flush().wait();
   EXPECT_EQ(read(z), std::vector<float>(500, 1000.0F));
@@ -459,7 +459,7 @@ TEST_P(BatchTest, ResultsThatNobodyNeedsAreNotStored) {
   batch().flush().wait();
   EXPECT_EQ(read(y), std::vector<float>(500, 7.0F));
   EXPECT_EQ(read(between), std::vector<float>(500, -1.0F));
-  // Nothing is left to do.
+  // Nothing has to be stored.
   const std::uint64_t tasks = batch().stats().tasks;
   batch().assign(between, Expression(x) * 2.0);
   EXPECT_TRUE(batch().flush().done());
@@ -503,7 +503,7 @@ TEST_P(BatchTest, AProgramGoesOnBehindWhatItHadNoRoomFor) {
   auto wide = runtime().allocate<double>(100);
   batch().assign(y, Expression(x) + 1.0);
   batch().assign(z, Expression(y) * 2.0);
-  batch().assign(wide, Expression(z) / 8.0);  // takes 64 bits
+  batch().assign(wide, Expression(z) / 8.0);  // 64-bit: another program
   batch().assign(w, -Expression(y));
   batch().flush().wait();
   EXPECT_EQ(read(z), std::vector<float>(100, 6.0F));
@@ -521,10 +521,10 @@ TEST_P(BatchTest, RandomSequencesOnWholeTensors) {
     for (u64& value : values) value = static_cast<u64>(random()) << 32U | random();
     buffers.push_back(filled_with(std::vector<i64>(values.begin(), values.end())));
   }
-  buffers.push_back(runtime().allocate<i64>(kElements));  // for results in between
+  buffers.push_back(runtime().allocate<i64>(kElements));  // for intermediate results
   const int rounds = kSanitized ? 300 : 1500;
   for (int round = 0; round < rounds; ++round) {
-    // From here on nobody needs what is between.
+    // From here on, the intermediate tensor is not needed.
     if (round == rounds / 2) {
       const TensorView::Extent between = TensorView(buffers[kTensors]).extent();
       batch().store_only([between](const TensorView::Extent& memory) { return !between.overlaps(memory); });
@@ -532,7 +532,7 @@ TEST_P(BatchTest, RandomSequencesOnWholeTensors) {
     const std::size_t to = random() % kTensors;
     const std::size_t a = random() % kTensors;
     const std::size_t b = random() % kTensors;
-    // Now and then only a half, every second, backwards, or one element for all.
+    // Sometimes half of the elements, every second one, reversed, or one element broadcast.
     const std::size_t first = random() % 10 == 0 ? kElements / 2 : 0;
     const std::size_t step = random() % 10 == 0 ? 2 : 1;
     const std::size_t from_step = random() % 2 == 0 ? step : 1;
@@ -540,7 +540,7 @@ TEST_P(BatchTest, RandomSequencesOnWholeTensors) {
     const bool backwards = random() % 12 == 0;
     const bool one = random() % 12 == 0;
     const auto n = static_cast<std::int64_t>(count);
-    // All elements also in two dimensions, or the first of them in three.
+    // All elements, sometimes in two or three dimensions.
     const Dims shape = count != kElements || backwards || random() % 3 != 0 ? Dims{n} : random() % 2 == 0 ? Dims{26, 100} : Dims{1, n, 1};
     const auto part = [&](std::size_t tensor, std::size_t by) {
       return TensorView(buffers[tensor]).slice(0, static_cast<std::int64_t>(first), n, static_cast<std::int64_t>(by)).reshape(shape);
@@ -563,7 +563,7 @@ TEST_P(BatchTest, RandomSequencesOnWholeTensors) {
     } else if (random() % 2 == 0) {
       batch().assign(part(to, step), Expression(left) * 3 - right);
     } else {
-      // The same by single operations; `right` may be what the first of them writes.
+      // The same with single operations; the first may write `right`.
       batch().apply(TensorOp::mul, part(kTensors, step), {left, 3});
       batch().apply(TensorOp::sub, part(to, step), {part(kTensors, step), right});
     }
@@ -595,7 +595,7 @@ TEST_P(BatchTest, ATimelineTellsHowManyTasksAFlushWas) {
   const auto y = filled_with(std::vector<float>(20, 1.0F));
   const auto flushes = std::make_shared<Flushes>();
   runtime().start_trace(flushes);
-  // Shapes that no program has together.
+  // Shapes that do not fit into one program.
   batch().assign(x, Expression(TensorView(x)) + 1.0);
   batch().assign(y, Expression(TensorView(y)) + 1.0);
   batch().flush().wait();

@@ -35,7 +35,7 @@ TEST_P(BoundsTest, AnElementThatThereIsNotIsNamed) {
   const auto poke = runtime.define<Poke>("poke", kPoke, debug());
   const auto cells = filled<float>(runtime, 32, 1);
   const auto from = filled<float>(runtime, 1, 7);
-  // Half of the buffer: what lies behind is the buffer's, and not the slice's.
+  // Half of the buffer: the other half belongs to the buffer, but not to the slice.
   const auto half = cells.slice(0, 16);
   runtime.submit(poke, i64{15}, half, from).wait();
   for (const i64 index : {i64{16}, i64{17}, i64{-1}, i64{1} << 40}) {
@@ -90,7 +90,7 @@ TEST_P(BoundsTest, EachOfManyTasksTellsItsOwn) {
   constexpr i64 kTasks = 64;
   std::vector<Ticket> tickets;
   for (i64 i = 0; i < kTasks; ++i) tickets.push_back(runtime.submit(poke, 16 + i, cells, from));
-  // A worker keeps its last few; of the others the error goes without.
+  // A worker keeps the last few errors; older ones have no details.
   int told = 0;
   for (i64 i = 0; i < kTasks; ++i) {
     EXPECT_EQ(tickets[static_cast<std::size_t>(i)].status(), status::out_of_bounds);

@@ -69,7 +69,7 @@ TEST_P(BuffersTest, AnEmptyBufferWorks) {
 TEST_P(BuffersTest, AllocationsBeyondTheMemoryAreRefused) {
   Runtime runtime(options());
   DWELL_EXPECT_ERROR(runtime.allocate<double>(SIZE_MAX / 4), errc::invalid_argument, HasSubstr("too large"));
-  // Products and roundings that wrap around.
+  // A size whose product wraps around.
   struct Prime {
     char bytes[2800529];
   };
@@ -102,7 +102,7 @@ TEST_P(BuffersTest, ReadAndWriteWaitForTheTasksOnTheBuffer) {
     auto from = runtime.allocate<u32>(300, memory);
     auto to = runtime.allocate<u32>(300, memory);
     for (u32 turn = 0; turn < 20; ++turn) {
-      // The second write must not reach the task before it.
+      // The second write must not reach the earlier task.
       from.write(counting(300, turn * 1000));
       runtime.submit(late, 1'000'000ULL, from, to);
       from.write(counting(300, 7));
@@ -175,7 +175,7 @@ TEST_P(BuffersTest, ADroppedBufferLivesUntilItsTasksHaveRun) {
     auto from = filled<u32>(runtime, 1000, task + 1);
     runtime.submit(copy, from, to.slice(std::size_t{1000} * task, 1000));
   }
-  // These would lie in their place.
+  // New buffers, which would reuse the memory.
   std::vector<Buffer<u32>> others;
   for (u32 i = 0; i < kTasks; ++i) others.push_back(filled<u32>(runtime, 1000, 0xDEAD));
   runtime.resume();
@@ -209,7 +209,7 @@ TEST_P(BuffersTest, BuffersMove) {
   EXPECT_EQ(first.data(), address);
   runtime.submit(add, first, 0U, 100U);
   EXPECT_EQ(read(first)[0], 115U);
-  // The handle that is left names no memory.
+  // The moved-from handle names no memory.
   DWELL_EXPECT_ERROR(runtime.submit(add, second, 0U, 1U), errc::invalid_argument, HasSubstr("empty"));  // NOLINT(bugprone-use-after-move)
   EXPECT_EQ(second.size(), 0U);
   EXPECT_EQ(second.data(), nullptr);

@@ -1,4 +1,4 @@
-// Bursts: leases that run what was submitted before them, and nothing behind.
+// Bursts: leases that run only what was submitted before them.
 #include <atomic>
 #include <thread>
 #include <vector>
@@ -70,7 +70,7 @@ TEST_P(BurstTest, AFullRingIsRun) {
 
 TEST_P(BurstTest, BurstsFollowEachOther) {
   open();
-  // Each burst reads what the one before has written.
+  // Each burst reads the results of the previous one.
   const auto twice = runtime->define<void(Span<u32>)>("twice", R"(
     DWELL_OPERATOR(twice)(dwell::Group g, dwell::Span<dwell::u32> cells) {
       for (auto i : g.range(cells.size())) cells[i] = cells[i] * 2 + 1;
@@ -112,7 +112,7 @@ TEST_P(BurstTest, AWaitBesideBurstsOfOthersReturns) {
   std::jthread bursts([&] {
     while (!over) runtime->burst();
   });
-  // The last may come right behind the end of the burst that runs the first: nobody else would run it.
+  // The last task may be submitted just after the end of the burst that runs the first: no other burst would run it.
   Random random(1);
   for (u32 i = 0; i < kTasks; ++i) {
     runtime->submit(add, cells, 0U, 1U);

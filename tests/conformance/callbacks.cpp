@@ -1,5 +1,5 @@
-// What the program's code may do while a runtime calls it: whatever it is called for, closing is refused, the last owner may go, and
-// nothing of it ends or hangs the process.
+// Calls that a callback of the runtime may make: close is refused in each, the last owner may release the runtime, and nothing ends or
+// hangs the process.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,7 +17,7 @@
 namespace dwell::test {
 namespace {
 
-// A runtime, and what its callbacks do when they are called for the first time.
+// A runtime, and the action of its callbacks at their first call.
 struct World {
   std::shared_ptr<Runtime> runtime;
   std::function<void()> act;
@@ -53,10 +53,10 @@ struct Writer final : TraceWriter {
   World& world;
 };
 
-// How code of the program's is called.
+// A way to call the program's code.
 struct Kind {
   const char* name;
-  bool own_thread;  // on a thread of the runtime
+  bool own_thread;  // called on a thread of the runtime
   void (*provoke)(World&);
 };
 
@@ -117,7 +117,7 @@ const Kind kKinds[] = {
 
 class CallbackTest : public DeviceTest {
  protected:
-  // Calls `act` in a callback of each kind, and `then` behind it, with the runtime that is still there.
+  // Calls `act` in a callback of each kind, then `then` with the runtime, which is still open.
   void for_each(const std::function<void(World&)>& act, const std::function<void(World&)>& then, bool own_threads = false) {
     for (const Kind& kind : kKinds) {
       SCOPED_TRACE(kind.name);
@@ -182,7 +182,7 @@ TEST_P(CallbackTest, TasksMayBeSubmittedInEach) {
 
 TEST_P(CallbackTest, AnExceptionOfEachIsCaught) {
   for (const Kind& kind : kKinds) {
-    // Nobody can catch what a deleter throws.
+    // Nothing can catch an exception of a deleter.
     const std::string_view name = kind.name;
     if (name.starts_with("What") || name == "EndOfABuffer") continue;
     SCOPED_TRACE(kind.name);
@@ -201,7 +201,7 @@ TEST_P(CallbackTest, AnExceptionOfEachIsCaught) {
     try {
       world.runtime->stop_trace();
     } catch (const std::runtime_error&) {
-      // That of the writer.
+      // The writer's exception.
     }
     world.runtime->close();
   }
@@ -217,7 +217,7 @@ TEST_P(CallbackTest, TheLastOwnerMayGoInEachAndTheRuntimeIsClosedBehindIt) {
     std::promise<void> provoked;
     std::shared_future<void> is_provoked = provoked.get_future().share();
     world.act = [&] {
-      if (kind.own_thread) is_provoked.wait();  // until nobody else uses it
+      if (kind.own_thread) is_provoked.wait();  // until this is the last owner
       last = world.runtime->submit(world.nothing);
       world.jobs.reset();
       world.runtime.reset();
@@ -239,7 +239,7 @@ TEST_P(CallbackTest, TheLastOwnerMayGoInEachAndTheRuntimeIsClosedBehindIt) {
   }
 }
 
-// A child, since the process ends. CUDA does not work in one.
+// Runs in a child, since the process ends. CUDA does not work in one.
 TEST_P(CallbackTest, ExitInEachEndsTheProcess) {
   if (kSanitized) GTEST_SKIP() << "a search for leaks as the process ends finds what its threads still have";
   if (!on_cpu()) GTEST_SKIP() << "CUDA does not work in a forked child";
@@ -247,7 +247,7 @@ TEST_P(CallbackTest, ExitInEachEndsTheProcess) {
     SCOPED_TRACE(kind.name);
     const pid_t child = start_child([&] {
       alarm(30);
-      static World world;  // so that its runtime goes as the process does
+      static World world;  // destroyed at the end of the process
       world.open(options());
       world.act = [] { std::exit(5); };
       kind.provoke(world);

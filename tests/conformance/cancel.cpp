@@ -1,4 +1,4 @@
-// What becomes of tasks that are linked behind one that fails.
+// Tasks linked behind a failed one.
 #include <unistd.h>
 
 #include <coroutine>
@@ -9,7 +9,7 @@
 namespace dwell::test {
 namespace {
 
-// Adds 1 to a cell, each group of a wide task for itself, and fails with a code that is not 0.
+// Adds 1 to a cell, each group separately, and fails with a code other than 0.
 constexpr const char* kStep = R"(
 DWELL_OPERATOR(step)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 at, dwell::i32 code) {
   if (g.rank() != 0) return;
@@ -17,7 +17,7 @@ DWELL_OPERATOR(step)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 a
   if (code != 0 && g.index() == 0) g.fail(code);
 })";
 
-// The same with so many words more: a task of several slots, or with a block of memory.
+// As above with `Words` more words: a task of several slots, or with a block of memory.
 template <u32 Words>
 struct Extra {
   u32 word[Words];
@@ -33,7 +33,7 @@ std::string long_step(const std::string& name, u32 words) {
 })";
 }
 
-// Runs until the host lets it go, and fails with 5.
+// Runs until the host releases it, and fails with 5.
 constexpr const char* kHoldAndFail = R"(
 DWELL_OPERATOR(hold_and_fail)(dwell::Group g, dwell::Span<dwell::u32> latch) {
   using namespace dwell::device;
@@ -50,7 +50,7 @@ DWELL_OPERATOR(hold_and_fail)(dwell::Group g, dwell::Span<dwell::u32> latch) {
 
 class CancelTest : public DeviceTest {
  protected:
-  // What a test needs of a runtime. `tracked`: links are in use already, so that the next one is no drain.
+  // A runtime with the operators of the tests. `tracked`: links are in use already, so that the next one is no drain.
   struct Setup {
     explicit Setup(const Options& options, bool tracked = true)
         : runtime(options), step(runtime.define("step", kStep)), cells(filled<u32>(runtime, 4096, 0)) {
@@ -92,7 +92,7 @@ TEST_P(CancelTest, AChainBehindAFailureIsCancelledWhole) {
     EXPECT_EQ(cells[0], 1U);
     EXPECT_EQ(cells[400], 1U);
     for (u32 i = 1; i < 400; ++i) ASSERT_EQ(cells[i], 0U) << "a cancelled task ran";
-    // The message is the same when the ring has gone on.
+    // The message stays the same after more laps of the ring.
     for (u32 i = 0; i < 2000; ++i) all.runtime.submit(all.step, all.cells, 500U, 0);
     all.runtime.wait_all();
     DWELL_EXPECT_ERROR(chain.back().wait(), errc::cancelled, names(chain.back(), bad, "code 7"));
@@ -134,7 +134,7 @@ TEST_P(CancelTest, AHardLinkStartsAfterAFailedTaskHasEnded) {
 
 TEST_P(CancelTest, ATaskThatFailedBeforeCancelsToo) {
   for (const bool tracked : {false, true}) {
-    // How much others have submitted in between: nothing, part of the ring, many laps of it.
+    // Other tasks in between: none, part of the ring, many laps of it.
     for (const u32 others : {0U, 300U, 5000U}) {
       SCOPED_TRACE(std::to_string(others) + (tracked ? " in between" : " in between, the first link of a runtime"));
       Setup all(options(), tracked);
@@ -238,7 +238,7 @@ TEST_P(CancelTest, ABatchHasLinks) {
   EXPECT_THAT(std::vector<u32>(cells.begin(), cells.begin() + 10), testing::ElementsAre(1, 1, 1, 1, 1, 1, 1, 0, 1, 1));
 }
 
-// ---- Who hears of it ----
+// ---- Notifications ----
 
 TEST_P(CancelTest, CallbacksAndTheEventfdTellOfCancelledTasks) {
   Setup all(options());
@@ -313,8 +313,8 @@ TEST_P(CancelTest, ATaskThatTheEndOfTheRuntimeCancelsSaysSo) {
 
 // ---- Everything at once ----
 
-// Threads submit chains of all sorts, with failures, gaps and waits, against a small ring: each task runs, or is cancelled, as the one that
-// its thread submitted before has ended.
+// Threads submit chains of all kinds, with failures, gaps and waits, to a small ring: each task runs or is cancelled as its thread's
+// previous task demands.
 TEST_P(CancelTest, NoneRunsThatIsCancelledAndNoneIsCancelledThatShouldRun) {
   constexpr u32 kThreads = 4;
   constexpr u32 kEach = kSanitized ? 500 : 6000;
@@ -375,7 +375,7 @@ TEST_P(CancelTest, NoneRunsThatIsCancelledAndNoneIsCancelledThatShouldRun) {
   const std::vector<u32> result = read(cells);
   u32 cancelled = 0;
   for (u32 me = 0; me < kThreads; ++me) {
-    const Ticket* cause = nullptr;  // set while the task before has failed
+    const Ticket* cause = nullptr;  // set while the previous task has failed
     for (u32 i = 0; i < kEach; ++i) {
       const Task& task = all[me][i];
       const std::string where = "task " + std::to_string(i) + " of thread " + std::to_string(me);

@@ -1,4 +1,4 @@
-// Runtime::cancel: tasks and launches that have not begun never do; those behind them are cancelled, and all else goes on.
+// Runtime::cancel: tasks and launches that have not begun never do. Those that depend on them are cancelled; all others run.
 #include <dwell/detail/open_at.hpp>
 
 #include "tests/conformance/suite.hpp"
@@ -6,7 +6,7 @@
 namespace dwell::test {
 namespace {
 
-// Says that it runs, each group for itself, and adds 1 to a cell.
+// Reports its start, each group separately, and adds 1 to a cell.
 constexpr const char* kCount = R"(
 DWELL_OPERATOR(count)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 at) {
   if (g.rank() == 0) dwell::device::fetch_add<dwell::device::Order::relaxed>(&cells[at], 1u);
@@ -22,7 +22,7 @@ DWELL_OPERATOR(together)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u
 
 class CancelCallTest : public DeviceTest {
  protected:
-  // Long enough for the device to fetch what is in the ring, and to see to cancels.
+  // Long enough for the device to fetch the ring and to handle cancels.
   static void let_fetch() { std::this_thread::sleep_for(20ms); }
 
   struct Setup {
@@ -32,7 +32,7 @@ class CancelCallTest : public DeviceTest {
           hold(runtime.define<Hold>("hold", kHold)),
           cells(filled<u32>(runtime, 16384, 0)),
           latch(runtime) {
-      // Links are in use from now on, so that the next is no drain.
+      // Links are in use from here on, so that the next one is no drain.
       runtime.submit(count, cells, 16383U);
       runtime.submit(count, cells, 16383U, link).wait();
     }
@@ -41,7 +41,7 @@ class CancelCallTest : public DeviceTest {
     Ticket occupy(bool all) {
       const Ticket ticket = all ? runtime.submit(hold, latch.words(), groups(runtime.info().workers)) : runtime.submit(hold, latch.words());
       latch.await();
-      if (all) let_fetch();  // until all have begun
+      if (all) let_fetch();  // until all groups run
       return ticket;
     }
     std::vector<u32> counts() const { return read(cells); }
@@ -58,7 +58,7 @@ class CancelCallTest : public DeviceTest {
     DWELL_EXPECT_ERROR(ticket.wait(), errc::cancelled,
                        AllOf(HasSubstr("ticket " + std::to_string(ticket.position()) + " of"), HasSubstr("was cancelled by `cancel`")));
   }
-  // Few workers, so that a wide task has room for a share for each.
+  // Few workers, so that a wide task has a share for each.
   Options few() const {
     Options few = with_all_parts();
     few.workers = 2;
@@ -100,7 +100,7 @@ TEST_P(CancelCallTest, ATaskThatWaitsNeverRuns) {
     all.runtime.wait_all();
     const std::vector<u32> cells = all.counts();
     EXPECT_THAT(std::vector<u32>(cells.begin(), cells.begin() + 10), testing::ElementsAre(0, 0, 0, 1, 0, 0, 0, 0, 0, 1));
-    // The message stays when the ring has gone on.
+    // The message stays the same after more laps of the ring.
     for (u32 i = 0; i < 3000; ++i) all.runtime.submit(all.count, all.cells, 100U);
     all.runtime.wait_all();
     expect_cancelled(plain);
@@ -127,7 +127,7 @@ TEST_P(CancelCallTest, TasksInALongQueueNeverRun) {
 }
 
 TEST_P(CancelCallTest, TasksThatWaitForAWorkerNeverRun) {
-  // They have waited for another task, and lie in the ready queue.
+  // Tasks that have waited for another one and are now in the ready queue.
   Options given = with_all_parts();
   if (on_cpu()) given.workers = 3;
   Setup all(given);
@@ -143,9 +143,9 @@ TEST_P(CancelCallTest, TasksThatWaitForAWorkerNeverRun) {
   for (u32 i = 0; i < 20; ++i)
     tickets.push_back(i % 2 == 0 ? all.runtime.submit(all.count, all.cells, i, groups(4), after(before))
                                  : all.runtime.submit(all.count, all.cells, i, after(before)));
-  // The last to wait is the first to go on, on the worker of the one before.
+  // The last waiter continues first, on its predecessor's worker.
   const Ticket occupies = all.runtime.submit(all.hold, all.latch.words(), after(before));
-  // On the CPU, by the worker that has fetched all this.
+  // On the CPU, occupies the worker that fetched all of these.
   all.runtime.submit(all.hold, third.words());
   third.await();
   first.release();
@@ -173,7 +173,7 @@ TEST_P(CancelCallTest, ATaskThatRunsGoesOn) {
   all.latch.release();
   EXPECT_EQ(held.status(), status::ok);
   EXPECT_FALSE(all.runtime.cancel(held)) << "it is complete";
-  // One of whose groups some have begun.
+  // A wide task of which some groups have begun.
   all.latch.reset();
   const u32 workers = all.runtime.info().workers;
   const Ticket wide = all.runtime.submit(all.hold, all.latch.words(), groups(4 * workers));
@@ -193,7 +193,7 @@ TEST_P(CancelCallTest, AGangInLineNeverRuns) {
   const Ticket held = all.occupy(false);
   std::vector<Ticket> gangs;
   for (u32 i = 0; i < 6; ++i) gangs.push_back(all.runtime.submit(together, all.cells, i, gang(most)));
-  let_fetch();  // the first is being assembled
+  let_fetch();  // the first gang is being assembled
   for (const u32 i : {1U, 2U, 5U}) EXPECT_TRUE(all.runtime.cancel(gangs[i]));
   let_fetch();
   all.latch.release();
@@ -204,7 +204,7 @@ TEST_P(CancelCallTest, AGangInLineNeverRuns) {
     EXPECT_EQ(gangs[i].status(), cancelled ? status::cancelled : status::ok) << i;
     EXPECT_EQ(cells[i], cancelled ? 0 : most) << i;
   }
-  // The line is in order.
+  // The queue of gangs is intact.
   EXPECT_EQ(held.status(), status::ok);
   EXPECT_EQ(all.runtime.submit(together, all.cells, 7U, gang(most)).status(), status::ok);
 }
@@ -418,7 +418,7 @@ TEST_P(CancelCallTest, EachOfManyTasksRunsOnceOrNever) {
     }
     EXPECT_GT(cancelled, 0U);
     EXPECT_GE(asked, cancelled);
-    // Nothing is left that cancels others.
+    // No leftover request cancels later tasks.
     for (u32 i = 0; i < 2 * given.ring_slots; ++i) runtime.submit(count, cells, 0U);
     runtime.wait_all();
     EXPECT_EQ(read(cells)[0] - counts[0], 2 * given.ring_slots);

@@ -1,4 +1,4 @@
-// How runtimes begin, end, move, and live beside each other.
+// Opening, closing, moving and coexistence of runtimes.
 #include <algorithm>
 #include <future>
 #include <memory>
@@ -51,7 +51,7 @@ TEST_P(CloseTest, ClosingNowCancelsTasksNotStarted) {
   }
 }
 
-// Each of these ends when the runtime ends all tasks, and not before: a callback that waits for a task behind its own launch.
+// A launch that ends only when the runtime is closed: its callback waits for a task behind the launch.
 struct Stuck {
   explicit Stuck(Runtime& runtime) : add(runtime.define<Add>("add", kAdd)), cells(runtime.allocate<u32>(2, Memory::host)) {
     std::ranges::fill(cells.host(), 0U);
@@ -64,7 +64,7 @@ struct Stuck {
     graph.add(add, cells, 1U, 1U).after(calls.after(first));
     exec = runtime.instantiate(graph);
   }
-  // A task behind `ticket`, for which the callback waits.
+  // Submits a task behind `ticket`; the callback waits for it. Returns the task.
   Ticket begin(Runtime& runtime, const Ticket& ticket) {
     const Ticket after_it = runtime.submit(add, cells, 1U, 1U, after(ticket));
     behind.set_value(after_it);
@@ -108,7 +108,7 @@ DWELL_OPERATOR(tree)(dwell::Group g, dwell::Exec exec, dwell::u32 levels) {
   else
     g.spawn(uses::tree, exec, levels - 1);
 })");
-  // The task, a child that has a child of its own, and the launch that this makes. A chain takes two records, whatever its length.
+  // The task, a child with a child of its own, and that one's launch. A chain takes two records at any length.
   const Ticket task = runtime.submit(tree, stuck.exec, 2U);
   const Ticket behind = stuck.begin(runtime, task);
   runtime.close(Close::now);
@@ -142,7 +142,7 @@ DWELL_OPERATOR(yields)(dwell::Group g, dwell::Span<dwell::u32> turns) {
   DWELL_EXPECT_ERROR(ticket.wait(), errc::interrupted, HasSubstr("it had yielded"));
 }
 
-// The first number in an error's message behind `text`.
+// The first number behind `text` in the error's message.
 u32 number_behind(const Ticket& ticket, const std::string& text) {
   try {
     ticket.wait();
@@ -157,7 +157,7 @@ u32 number_behind(const Ticket& ticket, const std::string& text) {
 TEST_P(CloseTest, WhatTicketsSayOfInterruptedTasksIsTrue) {
   constexpr u32 kAll = 400;
   Runtime other(little());
-  auto memory = other.allocate<u32>(3, Memory::host);  // which is there behind the end of the runtime
+  auto memory = other.allocate<u32>(3, Memory::host);  // outlives the runtime
   for (u32 turn = 0; turn < (kSanitized ? 4 : 24); ++turn) {
     SCOPED_TRACE(turn);
     std::ranges::fill(memory.host(), 0U);
@@ -265,7 +265,7 @@ TEST_P(CloseTest, WaitersAreWokenWithTheError) {
 }
 
 TEST_P(CloseTest, AParkedRuntimeCloses) {
-  // Closing waits for all tasks; those that wait for a resume that can no longer come must not hold it up.
+  // Closing waits for all tasks, but not for those that need a resume, which can no longer come.
   Ticket ticket;
   {
     Runtime runtime(options());
@@ -338,7 +338,7 @@ TEST_P(CloseTest, RuntimesMove) {
   DWELL_EXPECT_ERROR(first.submit(Operator<>(), 1), errc::invalid_argument, HasSubstr("empty"));
   first.close();
 
-  // Assignment closes what was there, and waits for it.
+  // Assignment closes the old runtime, and waits for it.
   Runtime third(options());
   auto spin = third.define<Spin>("spin", kSpin);
   const Ticket late = third.submit(spin, u64{20'000'000});
@@ -386,7 +386,7 @@ TEST_P(CloseTest, SeveralRuntimesWorkAtOnce) {
     EXPECT_EQ(read(side.number)[0], appended(kTasks));
     EXPECT_THAT(read(side.cells), testing::Each(1U));
   }
-  // One goes, the others stay.
+  // Destroys one; the others keep working.
   sides.erase(sides.begin() + 1);
   for (Side& side : sides) {
     side.runtime.submit(side.add, side.cells, 0U, 1U).wait();
@@ -406,7 +406,7 @@ TEST_P(CloseTest, RuntimesComeAndGo) {
   }
 }
 
-// An operator that adds `k`. A few texts, so that each is compiled once and hand-overs follow each other closely.
+// An operator that adds `k`. Few different texts, so that each is compiled once and hand-overs follow each other closely.
 std::string adds(const std::string& name, u32 k) {
   return "DWELL_OPERATOR(" + name + ")(dwell::Group g, dwell::Span<dwell::u32> x) { for (auto i : g.range(x.size())) x.atomic_add(i, " +
          std::to_string(k) + "U); }";
@@ -564,7 +564,7 @@ TEST_P(CloseTest, AForkedChildDestroysItsRuntimeWithoutHanging) {
   auto runtime = std::make_unique<Runtime>(options());
   auto add = runtime->define<Add>("add", kAdd);
   auto cells = std::make_unique<Buffer<u32>>(runtime->allocate<u32>(1, Memory::host));
-  runtime->submit(add, *cells, 0U, 1U).wait();  // the loop runs when the process forks
+  runtime->submit(add, *cells, 0U, 1U).wait();  // the loop runs during the fork
   const pid_t child = start_child([&] {
     alarm(20);
     cells.reset();

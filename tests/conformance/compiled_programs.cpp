@@ -1,4 +1,4 @@
-// Programs over tensors that are compiled because they run often, against the same interpreted: the same bits.
+// Compiled programs over tensors give the same bits as interpreted ones.
 #include <chrono>
 #include <cmath>
 #include <cstddef>
@@ -20,7 +20,7 @@
 namespace dwell::test {
 namespace {
 
-// Of a block's elements, and some more.
+// More than the elements of a block.
 constexpr std::int64_t kElements = 1500;
 
 class CompiledProgramsTest : public DeviceTest {
@@ -43,7 +43,7 @@ class CompiledProgramsTest : public DeviceTest {
     buffer.write(values);
     return buffer;
   }
-  // Halves are made of floats only.
+  // 16-bit floats are constructed from float only.
   template <class T>
   static T number(double value) {
     if constexpr (sizeof(T) == 2 && !std::is_integral_v<T>)
@@ -52,7 +52,7 @@ class CompiledProgramsTest : public DeviceTest {
       return static_cast<T>(value);
   }
 
-  // Runs what `collect` adds to a batch until all of its programs are compiled. False when that takes too long.
+  // Runs `collect` until all programs of the batch are compiled. False if that takes too long.
   static bool run_compiled(Batch& batch, const std::function<void()>& collect) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(240);
     while (std::chrono::steady_clock::now() < end) {
@@ -66,7 +66,7 @@ class CompiledProgramsTest : public DeviceTest {
     return false;
   }
 
-  // The bytes of results, interpreted first and compiled then. They are cleared in between.
+  // Compares the bytes of interpreted and compiled results. Overwrites the results in between.
   void expect_same_bits(const std::function<void(Batch&)>& collect, std::vector<Buffer<std::byte>>& results) {
     Batch batch(runtime());
     collect(batch);
@@ -81,9 +81,8 @@ class CompiledProgramsTest : public DeviceTest {
     for (std::size_t i = 0; i < results.size(); ++i) EXPECT_EQ(read(results[i]), interpreted[i]) << "result " << i;
   }
 
-  // All operations that there are on x, y and z; with `own_only`, those whose results have the type of x, or are true or not: what others
-  // of integers compute is computed in floats, whatever the integers are. One comes into the program of another because they read what that
-  // has written.
+  // Checks all operations on x, y and z; with `own_only`, only those whose results have the type of x or bool: other integer operations
+  // compute in floats, independently of the integer type. Operations share a program because they read what it has written.
   void expect_same_bits_of_operations(const TensorView& x, const TensorView& y, const TensorView& z, bool own_only = false) {
     std::vector<Buffer<std::byte>> results;
     std::vector<std::function<void(Batch&)>> operations;
@@ -98,10 +97,10 @@ class CompiledProgramsTest : public DeviceTest {
                  : given.size() == 2 ? Expression::of(op, given[0], given[1])
                                      : Expression::of(op, given[0], given[1], given[2]);
       } catch (const Error&) {
-        return;  // not for elements of this type
+        return;  // undefined for this element type
       }
       if (own_only && result->type() != x.type() && result->type() != ElementType::boolean) return;
-      if (kSanitized && all++ % 8 != 0) return;  // a sanitizer takes ten times as long to compile them
+      if (kSanitized && all++ % 8 != 0) return;  // compilation takes ten times as long with a sanitizer
       results.push_back(runtime().allocate<std::byte>(static_cast<std::size_t>(x.elements()) * bytes_of(result->type())));
       const TensorView to(reinterpret_cast<std::uint64_t>(results.back().data()), result->type(), x.shape());
       operations.emplace_back([to, expression = *result](Batch& batch) { batch.assign(to, expression); });
@@ -112,7 +111,7 @@ class CompiledProgramsTest : public DeviceTest {
     ASSERT_GT(results.size(), kSanitized ? 2U : 18U);
     expect_same_bits(
         [&](Batch& batch) {
-          constexpr std::size_t kBurst = 12;  // as many as a program has room for
+          constexpr std::size_t kBurst = 12;  // the capacity of a program
           for (std::size_t i = 0; i < operations.size(); ++i) {
             if (i % kBurst == 0) {
               batch.flush();
@@ -123,7 +122,7 @@ class CompiledProgramsTest : public DeviceTest {
         },
         results);
   }
-  // The second operand is every `step`-th element of memory, from the last one on when that is negative.
+  // The second operand is every `step`-th element of memory, from the last one if `step` is negative.
   template <class T>
   void expect_same_bits_of_floats(std::int64_t step) {
     const auto x = filled<T>(kElements, [](std::size_t i) { return i % 97 == 0 ? NAN : std::sin(static_cast<double>(i)) * 5; });
@@ -178,7 +177,7 @@ TEST_P(CompiledProgramsTest, OperationsOnTruthsGiveTheSameBits) {
   expect_same_bits_of_operations(seen(x), seen(y), seen(z), true);
 }
 
-// Numbers that integers do not have.
+// Numbers that integers cannot represent.
 TEST_P(CompiledProgramsTest, TruncationsGiveTheSameBits) {
   const auto edge = [](std::size_t i) {
     constexpr double kInfinite = std::numeric_limits<double>::infinity();
@@ -221,8 +220,7 @@ TEST_P(CompiledProgramsTest, TruncationsGiveTheSameBits) {
       results);
 }
 
-// Conversions, temporaries, conditions, places of elements, operands on either side, strides in several dimensions; what is stored and
-// read again.
+// Conversions, temporaries, conditions, indices, operands on either side, strides in several dimensions, and stores that are read again.
 TEST_P(CompiledProgramsTest, ExpressionsOfAllKindsGiveTheSameBits) {
   const auto a = filled<float>(30 * 50, [](std::size_t i) { return std::sin(static_cast<double>(i)); });
   const auto b = filled<half>(30 * 50, [](std::size_t i) { return static_cast<double>(i % 100) / 16; });
@@ -270,7 +268,7 @@ TEST_P(CompiledProgramsTest, OtherSizesAndNumbersRunTheSameOperator) {
   for (const std::size_t count : {std::size_t{2}, std::size_t{1023}, std::size_t{1024}, std::size_t{1025}, std::size_t{100'000}}) {
     const auto from = filled<float>(count + 1, [](std::size_t i) { return static_cast<double>(i); });
     const auto to = filled<float>(count + 2, [](std::size_t) { return -1; });
-    // At addresses that are not aligned for packs, too.
+    // Also at addresses that are not aligned for packs.
     for (const std::size_t first : {0U, 1U}) {
       batch.assign(TensorView(to.slice(first, count)), Expression(TensorView(from.slice(first, count))) * 3.0 + 1.0);
       batch.flush().wait();
@@ -299,7 +297,7 @@ TEST_P(CompiledProgramsTest, BatchesShareThem) {
   EXPECT_EQ(read(y)[9], 5.0F);
 }
 
-// A node runs what it was captured with.
+// A node keeps the program that it was captured with.
 TEST_P(CompiledProgramsTest, LongOnesAreCompiledWhenTheyAreCaptured) {
   runtime(1000);
   const auto x = filled<float>(kElements, [](std::size_t i) { return static_cast<double>(i % 100) / 64; });
@@ -348,12 +346,12 @@ TEST_P(CompiledProgramsTest, ProgramsThatEndByChanceAreNotCounted) {
   for (int i = 0; i < 10; ++i) run(true);
   run(false);
   run(false);
-  // What had been asked for before would be there too.
+  // An earlier request would have been compiled by now.
   ASSERT_TRUE(run_compiled(batch, [&] { batch.assign(other, Expression(other) - 5.0); }));
   EXPECT_FALSE(runs_compiled());
   ASSERT_TRUE(run_compiled(batch, [&] { run(false); }));
   EXPECT_TRUE(runs_compiled()) << "they are looked up all the same";
-  // Those before the last one are not cut off by chance.
+  // Programs before the last one are complete, and are counted.
   ASSERT_TRUE(run_compiled(batch, [&] {
     batch.assign(y, Expression(x) * 3.0);
     batch.assign(other, Expression(other) + 1.0);

@@ -1,4 +1,4 @@
-// Hearing of completions: callbacks, coroutines, an eventfd.
+// Completion notifications: callbacks, coroutines, an eventfd.
 #include <poll.h>
 #include <unistd.h>
 
@@ -13,7 +13,7 @@ namespace {
 
 class CompleteTest : public DeviceTest {
  protected:
-  // The count of an eventfd, which is 0 afterwards.
+  // Reads and resets the count of an eventfd.
   static std::uint64_t counted(int fd) {
     std::uint64_t count = 0;
     return ::read(fd, &count, sizeof(count)) == sizeof(count) ? count : 0;
@@ -44,7 +44,7 @@ TEST_P(CompleteTest, CallsBackOnceTheTaskIsComplete) {
   EXPECT_TRUE(done.done());
   EXPECT_EQ(done.position(), ticket.position());
   EXPECT_NE(thread.load(), std::this_thread::get_id());
-  // The same of a ticket that is complete already, and of a copy.
+  // The same with a complete ticket, and with a copy.
   std::promise<int> again;
   const Ticket copy(done);
   copy.then([&](const Ticket& which) { again.set_value(which.status()); });
@@ -111,7 +111,7 @@ TEST_P(CompleteTest, AnExceptionOfACallbackGoesToWarn) {
   const Ticket ticket = runtime.submit(nothing);
   ticket.then([](const Ticket&) { throw std::runtime_error("enough"); });
   EXPECT_THAT(line.get_future().get(), HasSubstr("a callback threw: enough"));
-  // And the next one is called.
+  // The next callback is called.
   std::promise<void> called;
   ticket.then([&](const Ticket&) { called.set_value(); });
   called.get_future().get();
@@ -164,7 +164,7 @@ TEST_P(CompleteTest, CloseRunsTheRemainingCallbacks) {
           EXPECT_EQ(error.kind(), errc::closed) << error.what();
           ++refused;
         }
-        // Of a runtime that is being closed, too.
+        // Also while the runtime is being closed.
         done.then([&](const Ticket&) { --refused; });
       });
     }
@@ -204,7 +204,7 @@ TEST_P(CompleteTest, ThreadsAskWhileTheRuntimeCloses) {
   }
 }
 
-// A coroutine that nobody waits for.
+// A coroutine without an awaiter.
 struct Detached {
   struct promise_type {
     Detached get_return_object() { return {}; }
@@ -283,7 +283,7 @@ TEST_P(CompleteTest, TheEventfdCountsNotifiedTickets) {
   EXPECT_TRUE(ticket.done());
   EXPECT_EQ(counted(fd), 1U);
   EXPECT_FALSE(readable(fd, 0ms));
-  // Read first, look then: none is missed, however many one read stands for.
+  // Reading before checking misses none, however many notifications one read covers.
   constexpr std::size_t kTasks = 300;
   std::vector<Ticket> waiting;
   for (std::size_t i = 0; i < kTasks; ++i) {

@@ -103,7 +103,7 @@ TEST_P(ConditionalTest, AHundredDeep) {
     switch (depth % 4) {
       case 0: middle = outer.add_if("if", cell(0), inner).after(before); break;
       case 1: {
-        // One round.
+        // Runs one round.
         const u32 counter = 2 + depth / 4;
         Graph body;
         const Node all = body.add(inner);
@@ -190,7 +190,7 @@ TEST_P(ConditionalTest, BodiesOfManyTasksAndWideOnes) {
       if (g.rank() == 0) dwell::device::fetch_add<dwell::device::Order::relaxed>(&cells[at], 1u);
     })");
   Graph body;
-  // Many that wait for nothing, all before one, which is before many.
+  // Many nodes without predecessors, one behind all of them, and many behind that one.
   const Node middle = body.add(mark_group, cells, 1U, groups(50));
   const Node last = count_down(body, 0);
   for (u32 i = 0; i < kMany; ++i) {

@@ -1,4 +1,4 @@
-// Random graphs of conditional nodes, and what the host makes of them.
+// Random graphs of conditional nodes, compared with a simulation on the host.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -11,8 +11,8 @@ namespace {
 
 class ConditionalRandomTest : public ConditionalSuite {};
 
-// Notes its begin and end in `log`, whose first word counts, and changes a variable meanwhile: adds `add`, and takes the rest modulo
-// `modulus`, or sets it when that is 0.
+// Records its begin and end in `log`, whose first word is a counter, and changes a variable in between: adds `add` modulo `modulus`, or
+// sets it to `add` if `modulus` is 0.
 constexpr const char* kActSource = R"(
 DWELL_OPERATOR(act)(dwell::Group g, dwell::Span<dwell::u32> log, dwell::u32 id, dwell::Span<dwell::u32> variables, dwell::u32 at,
                     dwell::u32 add, dwell::u32 modulus) {
@@ -26,8 +26,8 @@ DWELL_OPERATOR(act)(dwell::Group g, dwell::Span<dwell::u32> log, dwell::u32 id, 
 })";
 using Act = void(Span<u32>, u32, Span<u32>, u32, u32, u32);
 
-// A random graph of tasks, sub-graphs and conditional nodes, and what it should do, told by the host alone. Each conditional node has a
-// variable of its own, which tasks before it change.
+// A random graph of tasks, sub-graphs and conditional nodes, and a simulation of it on the host. Each conditional node has its own
+// variable, which tasks before it change.
 class Program {
  public:
   Program(Runtime& runtime, const Operator<Act>& act, u32 seed) : act_(act), random_(seed) {
@@ -37,7 +37,7 @@ class Program {
     values_.assign(kVariables, 0);
   }
 
-  // Runs the host's side of a launch that is complete.
+  // Simulates a complete launch, and compares it with the log.
   void check() {
     const auto log = read(log_);
     const std::vector<u32> events(log.begin() + 1, log.begin() + 1 + std::min<u32>(log[0], kLog - 1));
@@ -60,7 +60,7 @@ class Program {
     u32 at = 0;                // variable
     u32 add = 0, modulus = 0;  // of a task
     std::vector<Block> bodies;
-    std::vector<u32> before;  // items
+    std::vector<u32> before;  // indices of items
   };
   struct Block {
     std::vector<Item> items;
@@ -76,7 +76,7 @@ class Program {
   }
   Node node_of(const Item& item, Graph& to) { return to.add(act_, log_, item.id, variables_, item.at, item.add, item.modulus); }
 
-  // Adds items to `to`, the last of which changes `counter` if there is one: a loop's.
+  // Adds items to `to`. The last one changes `counter` if given: a loop's variable.
   Block make(u32 depth, Graph& to, u32 counter = ~0U) {
     Block block;
     std::vector<Node> nodes;
@@ -85,7 +85,7 @@ class Program {
       const auto me = static_cast<u32>(nodes.size());
       for (u32 j = 0; j < me; ++j)
         if (random_() % 3 == 0) item.before.push_back(j);
-      if (item.kind > Kind::sub && !nodes.empty()) item.before.push_back(me - 1);  // what sets its variable
+      if (item.kind > Kind::sub && !nodes.empty()) item.before.push_back(me - 1);  // the task that sets its variable
       std::set<u32> once(item.before.begin(), item.before.end());
       for (const u32 j : once) node.after(nodes[j]);
       nodes.push_back(node);
@@ -103,7 +103,7 @@ class Program {
       item.at = ++variables_used_;
       const DeviceValue value = variables_.slice(item.at, 1);
       if (item.kind != Kind::sub) {
-        // What sets the variable: to the rounds of a loop, else to the next of a few values.
+        // Sets the variable to the number of rounds for a loop, else to the next of a few values.
         const u32 modulus = 1 + random_() % 4;
         Item setter = item.kind == Kind::loop ? task(item.at, random_() % 4, 0) : task(item.at, 1, modulus);
         const Node node = node_of(setter, to);
@@ -125,7 +125,7 @@ class Program {
       add(std::move(item), node);
     }
     if (counter != ~0U) {
-      Item item = task(counter, 3, 4);  // one less: its values are 0 to 3
+      Item item = task(counter, 3, 4);  // decrements modulo 4
       const Node node = node_of(item, to);
       add(std::move(item), node);
     }
@@ -140,10 +140,10 @@ class Program {
     }
   }
 
-  // Runs a block whose events follow each other from `at` on; those of its items may be mixed.
+  // Simulates a block whose events begin at `at`; events of its items may interleave.
   void run(const Block& block, const std::vector<u32>& events, std::size_t& at) {
     const std::size_t begin = at;
-    std::vector<std::pair<std::size_t, std::size_t>> range;  // by item: places of its first event and behind its last one
+    std::vector<std::pair<std::size_t, std::size_t>> range;  // by item: the index of its first event, and one past its last
     for (const Item& item : block.items) {
       std::set<u32> ids;
       if (item.kind == Kind::task) ids.insert(item.id);
@@ -163,7 +163,7 @@ class Program {
         ASSERT_LE(range[before].second, range.back().first) << "an item does not wait for what it should";
       at += used;
     }
-    // All events of the block are there before any of its next round: nothing is left between.
+    // All events of a round precede those of the next one, without gaps.
     for (const auto& [first, behind] : range) ASSERT_LE(behind, at == begin ? behind : at) << "rounds overlap";
   }
   void run(const Item& item, const std::vector<u32>& events, std::size_t& at) {

@@ -30,13 +30,13 @@ class ConditionalSuite : public DeviceTest {
   Slice<u32> cell(u32 at) const { return cells.slice(at, 1); }
   u32 value(u32 at) const { return read(cells)[at]; }
   void clear() { cells.write(std::vector<u32>(kCells, 0)); }
-  // Adds to a cell.
+  // A graph that adds to a cell.
   Graph adding(u32 at, u32 value = 1) {
     Graph graph;
     graph.add(add, cells, at, value);
     return graph;
   }
-  // Takes one off a cell.
+  // Adds a node that decrements a cell.
   Node count_down(Graph& graph, u32 at) { return graph.add("down", add, cells, at, ~0U); }
 
   static constexpr u32 kCells = 64;

@@ -1,4 +1,4 @@
-// Shared by the conformance tests of graphs: random graphs whose nodes note their order.
+// Shared by the conformance tests of graphs: random graphs whose nodes record their order.
 #pragma once
 
 #include <algorithm>

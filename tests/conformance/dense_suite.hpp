@@ -1,4 +1,4 @@
-// Shared by the conformance tests of dense work: tensors in memory of any layout, and random numbers for them.
+// Shared by the conformance tests of dense work: tensors in any memory layout, and random numbers for them.
 #pragma once
 
 #include <algorithm>
@@ -13,11 +13,11 @@
 
 namespace dwell::test {
 
-// How the elements of a tensor lie in memory.
+// The memory layout of a tensor.
 enum class Lie : unsigned char { rows, columns, gaps, backwards };
 inline constexpr Lie kAllLies[] = {Lie::rows, Lie::columns, Lie::gaps, Lie::backwards};
 
-// Numbers of any type that tensors have, as doubles hold them. Those of 64 bits lie within 2^53.
+// Elements of any type as doubles. 64-bit ones lie within 2^53.
 template <class T>
 double number(T element) {
   return static_cast<double>(element);
@@ -25,7 +25,7 @@ double number(T element) {
 inline double number(half element) { return static_cast<double>(static_cast<float>(element)); }
 inline double number(bfloat16 element) { return static_cast<double>(static_cast<float>(element)); }
 
-// The element that a number is rounded to, or of which it has the lower bits.
+// Converts a number to an element: rounds it, or takes its lower bits.
 template <class T>
 T element(double value) {
   if constexpr (std::is_same_v<T, bool>)
@@ -44,16 +44,16 @@ inline std::size_t place(const Dims& strides, const std::vector<std::int64_t>& a
   return static_cast<std::size_t>(offset);
 }
 
-// A tensor and the memory around it, in which nothing else may change.
+// A tensor and the surrounding memory, in which nothing else may change.
 template <class T>
 class Placed {
  public:
-  // A vector<bool> has no elements in memory.
+  // vector<bool> stores no addressable elements.
   using Stored = std::conditional_t<std::is_same_v<T, bool>, std::uint8_t, T>;
 
   Placed(Runtime& runtime, const Dims& shape, Lie lie) {
     Dims strides = TensorView::row_major(shape);
-    if (lie == Lie::columns) {  // the last two dimensions, or the only one with a gap
+    if (lie == Lie::columns) {  // swaps the last two dimensions, or leaves a gap in a single one
       Dims turned = shape;
       const std::size_t dims = shape.size();
       if (dims > 1) std::swap(turned[dims - 1], turned[dims - 2]);
@@ -81,7 +81,7 @@ class Placed {
 
   const TensorView& view() const { return view_; }
   const Dims& shape() const { return view_.shape(); }
-  // Of the memory as this program knows it.
+  // Reads the expected contents.
   double at(const std::vector<std::int64_t>& where) const { return number(memory_[place(view_.strides(), where, first_)]); }
   void set(const std::vector<std::int64_t>& where, double value) { memory_[place(view_.strides(), where, first_)] = element<T>(value); }
   template <class F>
@@ -90,12 +90,12 @@ class Placed {
     buffer_.write(memory_);
     return *this;
   }
-  // What the device should have written.
+  // Sets the expected contents.
   template <class F>
   void expect(F f) {
     for_each(shape(), [&](const std::vector<std::int64_t>& where) { set(where, f(where)); });
   }
-  // Where the device's memory differs from it, as bits; empty when it does not.
+  // Describes the first bit difference in the device's memory; empty if none.
   std::string difference() const {
     const std::vector<Stored> got = read(buffer_);
     const auto bytes = [](const Stored& of) { return std::string_view(reinterpret_cast<const char*>(&of), sizeof(of)); };
@@ -125,7 +125,7 @@ class DenseSuite : public TensorTest {
  protected:
   Random& random() { return random_; }
   Lie lie() { return kAllLies[random_() % 4]; }
-  // A quarter of a small number, whose products and their sums floats hold.
+  // A quarter of a small integer: products and sums of these are exact in float.
   double quarter() { return (static_cast<double>(random_() % 17) - 8) / 4; }
   double whole() { return static_cast<double>(random_() % 17) - 8; }
 
@@ -136,7 +136,7 @@ class DenseSuite : public TensorTest {
     return made;
   }
 
-  // The same elements elsewhere.
+  // The same elements in another layout.
   template <class T>
   Placed<T> copy_of(const Placed<T>& other) {
     Placed<T> made(runtime(), other.shape(), lie());

@@ -1,4 +1,4 @@
-// Tensors of others by DLPack, and for others.
+// Import and export of tensors by DLPack.
 #include <dwell/dlpack.hpp>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ namespace {
 
 class DlpackTest : public DeviceTest {
  protected:
-  // Another library: a runtime of its own, so that its memory is no buffer of the one under test.
+  // Another library, with a runtime of its own: its memory is no buffer of the runtime under test.
   class Producer {
    public:
     explicit Producer(const Options& options, Memory memory = Memory::device)
@@ -34,7 +34,7 @@ class DlpackTest : public DeviceTest {
       memory_.write(values);
     }
 
-    // Its floats 0, 1, 2, ... from `first` on, as it hands them over.
+    // Exports its floats 0, 1, 2, ... from `first`.
     template <class Managed>
     Managed* make(std::vector<std::int64_t> shape, std::vector<std::int64_t> strides = {}, std::uint64_t first = 0) {
       auto* const made = new Held<Managed>{{}, std::move(shape), std::move(strides), &deleted};
@@ -55,7 +55,7 @@ class DlpackTest : public DeviceTest {
       if constexpr (std::is_same_v<Managed, DLManagedTensorVersioned>) made->managed.version = {1, 3};
       return &made->managed;
     }
-    // Two words of 0, for kHold.
+    // A latch for kHold: two words of 0.
     DLManagedTensor* make_latch() {
       memory_.write(std::vector<float>(2, 0.0F));
       DLManagedTensor* const made = make<DLManagedTensor>({2});
@@ -93,7 +93,7 @@ TEST_P(DlpackTest, TensorsOfOthersAreViews) {
     EXPECT_EQ(rows.view().address(), number(producer.data() + 2));
     EXPECT_EQ(rows.view().type(), ElementType::f32);
     EXPECT_EQ(rows.view().shape(), (Dims{4, 5}));
-    EXPECT_EQ(rows.view().strides(), (Dims{5, 1}));  // without strides, rows lie behind each other
+    EXPECT_EQ(rows.view().strides(), (Dims{5, 1}));  // without strides, rows are contiguous
     EXPECT_FALSE(rows.read_only());
     const DlpackTensor turned = from_dlpack(runtime, producer.make<DLManagedTensorVersioned>({3, 4}, {1, -6}, 19));
     EXPECT_EQ(turned.view().strides(), (Dims{1, -6}));

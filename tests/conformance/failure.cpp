@@ -1,4 +1,4 @@
-// Tasks that fail, hang, or are asked about long after.
+// Tasks that fail or hang, and their results long after.
 #include "tests/conformance/suite.hpp"
 
 namespace dwell::test {
@@ -18,7 +18,7 @@ TEST_P(FailureTest, AFailedTaskNamesItself) {
   DWELL_EXPECT_ERROR(static_cast<void>(ticket.wait_for(1s)), errc::task_failed, HasSubstr("1234"));
   EXPECT_TRUE(ticket.done());
   EXPECT_EQ(ticket.status(), 1234);
-  // The category and the code work as with any std::system_error.
+  // Category and code work as with any std::system_error.
   try {
     ticket.wait();
   } catch (const std::system_error& error) {
@@ -73,7 +73,7 @@ TEST_P(FailureTest, FailuresAreRememberedWhenTheRuntimeIsClosed) {
   tickets[0].wait();
 }
 
-// Runs for two seconds, and cannot be stopped.
+// Runs for `ns`, and cannot be stopped.
 constexpr const char* kHang = R"(
 DWELL_OPERATOR(hang)(dwell::Group g, dwell::u64 ns) {
   const dwell::u64 start = dwell::device::now_ns();
@@ -93,7 +93,7 @@ TEST_P(FailureTest, AnOverstayingTaskFailsTheRuntime) {
     auto hang = runtime.define<Spin>("hang", kHang);
     auto nothing = runtime.define("nothing", kNothing);
     buffer = filled<u32>(runtime, 1000, 1);
-    runtime.submit(hang, u64{30'000'000}).wait();  // long, but not too long
+    runtime.submit(hang, u64{30'000'000}).wait();  // below the timeout
     done = runtime.submit(nothing);
     done.wait();
     tickets.push_back(runtime.submit(hang, u64{2'000'000'000}));
@@ -109,7 +109,7 @@ TEST_P(FailureTest, AnOverstayingTaskFailsTheRuntime) {
     }
     EXPECT_LT(Clock::now() - start, 1500ms) << "the tickets failed only when the task was over";
     EXPECT_EQ(done.status(), status::ok);
-    // New tasks are refused, and nothing waits for the one that hangs.
+    // New tasks are refused, and no call waits for the hanging one.
     DWELL_EXPECT_ERROR(runtime.submit(nothing), errc::task_timeout, message);
     DWELL_EXPECT_ERROR(runtime.try_submit(nothing), errc::task_timeout, message);
     DWELL_EXPECT_ERROR(runtime.wait_all(), errc::task_timeout, message);
@@ -119,7 +119,7 @@ TEST_P(FailureTest, AnOverstayingTaskFailsTheRuntime) {
     DWELL_EXPECT_ERROR(runtime.close(), errc::task_timeout, message);
     EXPECT_LT(Clock::now() - start, 1800ms) << "close waited for the task";
   }
-  // The task goes on all the same: the memory that it uses must still be there.
+  // The task keeps running: the memory that it uses must still exist.
   for (const Ticket& ticket : tickets) {
     EXPECT_TRUE(ticket.done());
     EXPECT_EQ(ticket.status(), status::timed_out);
@@ -129,7 +129,7 @@ TEST_P(FailureTest, AnOverstayingTaskFailsTheRuntime) {
   EXPECT_NO_THROW(done.wait());
   buffer = {};
   std::this_thread::sleep_for(2500ms);
-  // On CUDA the device is free again only now.
+  // On CUDA the device is free only now.
   Runtime again(options());
   auto nothing = again.define("nothing", kNothing);
   again.submit(nothing).wait();
@@ -185,7 +185,7 @@ TEST_P(FailureTest, ARuntimeIsRebuiltAfterAnOverstayingTask) {
   EXPECT_GT(runtime.submit(add, fresh, 0U, 1U).position(), lost.position());
   old = {};
   runtime.close();
-  if (on_cpu()) std::this_thread::sleep_for(2200ms);  // the worker that was left behind is still in the task: its memory must be there
+  if (on_cpu()) std::this_thread::sleep_for(2200ms);  // the abandoned worker still runs the task, whose memory must exist
 }
 
 TEST_P(FailureTest, WithoutATimeoutTasksRunAsLongAsTheyNeed) {
@@ -197,7 +197,7 @@ TEST_P(FailureTest, WithoutATimeoutTasksRunAsLongAsTheyNeed) {
 }
 
 TEST_P(FailureTest, ManyShortTasksTogetherAreNoTimeout) {
-  // Each for itself is short; the same position must be seen for the whole time.
+  // Each task is short; a timeout needs the same position for the whole time.
   Options strict = options();
   strict.task_timeout = 80ms;
   Runtime runtime(strict);

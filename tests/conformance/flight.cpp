@@ -1,4 +1,4 @@
-// What a runtime leaves behind that has failed.
+// Flight recorder files of failed runtimes.
 #include <algorithm>
 #include <filesystem>
 #include <optional>
@@ -17,7 +17,7 @@ class FlightRecorderTest : public DeviceTest {
     brief.task_timeout = 200ms;
     return brief;
   }
-  // What a runtime with that timeout leaves behind that has failed because of a task.
+  // Fails the runtime with a task that exceeds its timeout. Returns the flight.
   live::Flight failed(Runtime& runtime) {
     const auto spins = runtime.define<void(u64)>("spins", R"(
 DWELL_OPERATOR(spins)(dwell::Group, dwell::u64 ns) {
@@ -32,7 +32,7 @@ DWELL_OPERATOR(spins)(dwell::Group, dwell::u64 ns) {
     std::this_thread::sleep_for(1500ms);  // the task ends
     return flight;
   }
-  // What is in the file that a failure names. The file is removed.
+  // Reads the file that an error names, and removes it.
   static live::Flight left_by(const Error& error) {
     const std::string& text = error.message();
     const std::string before = "dwell post-mortem ";
@@ -42,7 +42,7 @@ DWELL_OPERATOR(spins)(dwell::Group, dwell::u64 ns) {
     std::filesystem::remove(path);
     return flight;
   }
-  // The arguments of all nodes of this operator.
+  // The arguments of all nodes of an operator.
   static std::vector<std::string> of_nodes(const live::Flight& flight, const std::string& name) {
     std::vector<std::string> all;
     for (const auto& tasks : flight.workers)
@@ -77,7 +77,7 @@ TEST_P(FlightRecorderTest, TellsTheArgumentsOfNodes) {
   Runtime runtime(brief());
   const auto takes = runtime.define<void(float, u32)>("takes", kTakes);
   Graph graph;
-  graph.add(takes, 0.0F, 0U);  // the worker that begins goes on with it, and notes nothing
+  graph.add(takes, 0.0F, 0U);  // the worker that begins runs this node, without a record
   graph.add("second", takes, 2.5F, 7U);
   const Node changed = graph.add(takes, 0.5F, 8U);
   GraphExec exec = runtime.instantiate(graph);
@@ -91,8 +91,8 @@ TEST_P(FlightRecorderTest, TellsTheArgumentsOfNodes) {
     of_gone.add(gone, 4U);
     runtime.launch(runtime.instantiate(of_gone)).wait();
   }
-  static_cast<void>(runtime.metrics());  // looks at what has ended
-  runtime.launch(exec).wait();           // and lets go of that
+  static_cast<void>(runtime.metrics());  // collects ended launches
+  runtime.launch(exec).wait();           // and releases that exec
   const live::Flight flight = failed(runtime);
   const std::string text = to_string(flight);
   const std::vector<std::string> arguments = of_nodes(flight, "takes (version 1)");
@@ -130,7 +130,7 @@ TEST_P(FlightRecorderTest, WhatLiesInTheMemoryOfAGraphThatHasGoneIsNotTakenForIt
   constexpr u32 kExecs = 12;
   for (u32 i = 0; i < kExecs; ++i) {
     exec.reset();
-    static_cast<void>(runtime.metrics());  // looks at what has ended: then its memory is the next one's
+    static_cast<void>(runtime.metrics());  // collects ended launches, so that the next exec gets the memory
     Graph graph;
     graph.add(takes, 0.0F, 0U);
     graph.add(takes, 1.0F, i);

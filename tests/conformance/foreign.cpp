@@ -1,4 +1,4 @@
-// Memory of others as a buffer, and the devices that there are.
+// Foreign memory as a buffer, and the list of devices.
 #include <dwell/devices.hpp>
 
 #include "tests/conformance/suite.hpp"
@@ -8,7 +8,7 @@ namespace {
 
 class ForeignTest : public DeviceTest {
  protected:
-  // Memory that the device reaches and that is no buffer of `runtime`: one of another runtime's.
+  // Memory that the device reaches and that belongs to another runtime.
   struct Others {
     explicit Others(const Options& options) : runtime(options) {}
     Runtime runtime;
@@ -81,12 +81,12 @@ TEST_P(ForeignTest, IsKeptAliveUntilItsTasksHaveRun) {
   const auto theirs = others.allocate<u32>(2, 0, Memory::host);
   std::atomic<int> dropped{0};
   const auto keep_alive = [&] { return std::shared_ptr<void>(&dropped, [&dropped, theirs](void*) { ++dropped; }); };
-  // At once when no task names it.
+  // Released at once if no task names it.
   auto wrapped = runtime.wrap(theirs->data(), 2, keep_alive());
   EXPECT_EQ(dropped, 0);
   wrapped = {};
   EXPECT_EQ(dropped, 1);
-  // Not before the task that names it is complete; then soon, without a call.
+  // Released soon after the task that names it is complete, without a call.
   wrapped = runtime.wrap(theirs->data(), 2, keep_alive());
   const std::span<u32> words = wrapped.host();
   const Ticket ticket = runtime.submit(hold, wrapped);
@@ -99,7 +99,7 @@ TEST_P(ForeignTest, IsKeptAliveUntilItsTasksHaveRun) {
   std::atomic_ref(words[1]).store(1);
   EXPECT_TRUE(eventually([&] { return dropped == 2; }));
   EXPECT_TRUE(ticket.done());
-  // With the runtime, also while its handle lives.
+  // Released with the runtime, even while its handle lives.
   auto left = runtime.wrap(theirs->data(), 2, keep_alive());
   runtime.close();
   EXPECT_EQ(dropped, 3);
@@ -111,7 +111,7 @@ TEST_P(ForeignTest, TheOwnerOfForeignMemoryMayUseTheRuntime) {
   auto add = runtime.define<Add>("add", kAdd);
   auto own = std::make_shared<Buffer<u32>>(filled<u32>(runtime, 4, 1));
   u32* const address = own->data();
-  // A buffer of this very runtime, which goes with the wrapped one: in its turn, and by close.
+  // The owner holds a buffer of this runtime: released after its task, and by close.
   auto wrapped = runtime.wrap(address, 4, std::exchange(own, nullptr));
   runtime.submit(add, wrapped, 0U, 1U);
   wrapped = {};

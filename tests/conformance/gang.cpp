@@ -1,10 +1,10 @@
-// Gangs: all groups at once, their barriers, and many gangs beside other tasks.
+// Gangs: concurrent groups, their barriers, and many gangs beside other tasks.
 #include "tests/conformance/suite.hpp"
 
 namespace dwell::test {
 namespace {
 
-// Each group adds its rank to a sum, and sees the sums of all in each step.
+// Each group adds its rank to a sum, and sees all sums in each step.
 constexpr const char* kGangSteps = R"(
 DWELL_OPERATOR(gang_steps)(dwell::Group g, dwell::Span<dwell::u32> sums, dwell::Span<dwell::u32> wrong, dwell::u32 steps) {
   using namespace dwell::device;
@@ -22,7 +22,7 @@ DWELL_OPERATOR(gang_steps)(dwell::Group g, dwell::Span<dwell::u32> sums, dwell::
 })";
 using GangSteps = void(Span<u32>, Span<u32>, u32);
 
-// Cells of a line; each group has one, which becomes the sum of its own and its neighbours'.
+// Cells in a line: each group's cell becomes the sum of its own and its neighbours'.
 constexpr const char* kNeighbours = R"(
 DWELL_OPERATOR(neighbours)(dwell::Group g, dwell::Span<dwell::u32> even, dwell::Span<dwell::u32> odd, dwell::u32 steps) {
   const dwell::Gang gang = g.gang();
@@ -39,7 +39,7 @@ DWELL_OPERATOR(neighbours)(dwell::Group g, dwell::Span<dwell::u32> even, dwell::
 })";
 using Neighbours = void(Span<u32>, Span<u32>, u32);
 
-// Halves of a gang step for themselves, and all together at the end.
+// The halves of a gang step independently, and together at the end.
 constexpr const char* kHalves = R"(
 DWELL_OPERATOR(halves)(dwell::Group g, dwell::Span<dwell::u32> counts, dwell::Span<dwell::u32> wrong, dwell::u32 steps) {
   using namespace dwell::device;
@@ -66,7 +66,7 @@ class GangTest : public DeviceTest {
     tiny.lease = 1ms;
     return tiny;
   }
-  // With workers for gangs also where there are few cores.
+  // Enough workers for gangs even on few cores.
   Options gang_options() {
     Options given = options();
     if (on_cpu()) given.workers = 4;
@@ -124,7 +124,7 @@ TEST_P(GangTest, PartsOfAGangHaveBarriersOfTheirOwn) {
 }
 
 TEST_P(GangTest, ManyGangsRunBesideOtherTasks) {
-  // More in flight than have a memory, of all sizes: two that held each other up would hang.
+  // More gangs in flight than fit, of all sizes: two that blocked each other would hang.
   Options small = gang_options();
   if (on_cpu()) small.workers = 24;
   small.ring_slots = 256;
@@ -202,7 +202,7 @@ TEST_P(GangTest, GangsThatCannotRunAreRefused) {
   runtime->submit(steps, filled<u32>(*runtime, 2, 0), wrong, 3U, gang(2)).wait();
 }
 
-// Each group has an element, which becomes its own and its neighbours' sum.
+// Each group's element becomes the sum of its own and its neighbours'.
 constexpr const char* kByWords = R"(
 DWELL_OPERATOR(by_words)(dwell::Group g, dwell::Span<dwell::u64> words, dwell::Span<dwell::u32> cells, dwell::u32 first, dwell::u32 steps) {
   const dwell::Gang gang = g.gang();
@@ -228,7 +228,7 @@ TEST_P(GangTest, NumberedWordsHandVectorsOnWithoutABarrier) {
     std::vector<u32> expected(n);
     for (u32 i = 0; i < n; ++i) expected[i] = i * i + 1;
     cells.write(expected);
-    // Numbers go on from task to task, and over the largest.
+    // Numbers continue from task to task, and wrap around.
     for (const u32 first : {1U, 1U + many, 0U - many / 2}) {
       runtime->submit(by_words, words, cells, first, many, gang(n)).wait();
       for (u32 step = 0; step < many; ++step) {
@@ -312,7 +312,7 @@ TEST_P(GangTest, GangsThatYieldTakeTurns) {
 
 TEST_P(GangTest, AnUrgentTaskGetsAWorkerOfAGangThatYields) {
   Options with = options();
-  with.lease = 10s;  // no end of a lease makes it yield
+  with.lease = 10s;  // no lease ends, so none makes it yield
   with.priorities = Priorities{};
   Runtime urgent(with);
   const auto gang_of = urgent.define<LongGang>("long_gang", kLongGang);

@@ -188,7 +188,7 @@ TEST_P(GraphTest, ArgumentsOfAnySize) {
   GraphExec exec = runtime->instantiate(graph);
   u32 expected = 0;
   for (u32 round = 0; round < 4; ++round) {
-    // From the third round on with other values.
+    // New values from the third round on.
     for (u32 i = 0; i < 1000; ++i) b.word[i] = i + (round > 1 ? round : 0);
     if (round > 1) exec.set(changed, 0, b);
     for (u32 i = 0; i < 20; ++i) expected = expected * 31 + i;

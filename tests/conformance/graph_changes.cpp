@@ -30,7 +30,7 @@ TEST_P(GraphChangesTest, ArgumentsChangeBetweenLaunches) {
 
 TEST_P(GraphChangesTest, ManyArgumentsChangeAtOnce) {
   open();
-  // As many as travel with a launch, and more.
+  // As many changes as fit into a launch, and more.
   for (const u32 count : {4000U, 20000U}) {
     const auto cells = filled<u32>(*runtime, count, 0);
     std::vector<Node> nodes;
@@ -99,7 +99,7 @@ TEST_P(GraphChangesTest, ALaunchRunsTheVersionsOfItsOwnTime) {
   open();
   auto mark = runtime->define<Mark>("mark", mark_with(1));
   const auto cells = filled<u32>(*runtime, 1, 0);
-  // The second has more nodes than changes travel with a launch.
+  // The second exec has more nodes than changes fit into a launch.
   std::vector<GraphExec> execs;
   for (const u32 count : {50U, 9000U}) {
     Graph graph;

@@ -10,7 +10,7 @@ class GraphControlTest : public GraphSuite {};
 
 // ---- Sub-graphs ------------------------------------------------------------------------------------------------------------------
 
-// A graph whose items are tasks that stamp, or sub-graphs of such.
+// A graph whose items are stamping tasks, or sub-graphs of these.
 class Nest {
  public:
   Nest(Runtime& runtime, const Operator<Stamp>& stamp, u32 seed) : stamp_(stamp), random_(seed) {
@@ -81,7 +81,7 @@ TEST_P(GraphControlTest, SubGraphsAHundredDeep) {
   const auto number = filled<u32>(*runtime, 1, 0);
   const auto cells = filled<u32>(*runtime, 1, 0);
   constexpr u32 kDeep = 100;
-  // Each is one digit, the one inside, another digit; beside that, a task that only counts.
+  // Each level appends a digit, runs the inner graph and appends another digit; a task beside it only counts.
   Graph inner;
   for (u32 depth = 0; depth < kDeep; ++depth) {
     Graph outer;

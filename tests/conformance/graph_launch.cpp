@@ -4,7 +4,7 @@
 namespace dwell::test {
 namespace {
 
-// Launches two graphs by turns, `count` times each, every launch behind the one before.
+// Launches two graphs alternately, `count` times each, in order.
 constexpr const char* kTurns = R"(
 DWELL_OPERATOR(turns)(dwell::Group g, dwell::Exec first, dwell::Exec second, dwell::u32 count) {
   dwell::Child last = g.launch(first);
@@ -12,7 +12,7 @@ DWELL_OPERATOR(turns)(dwell::Group g, dwell::Exec first, dwell::Exec second, dwe
 })";
 using Turns = void(Exec, Exec, u32);
 
-// Notes its version: log[0] counts the entries behind it.
+// Records its version: log[0] counts the entries behind it.
 std::string note_with(u32 value) {
   return "DWELL_OPERATOR(note)(dwell::Group g, dwell::Span<dwell::u32> log) {\n"
          "  using namespace dwell::device;\n"
@@ -166,13 +166,13 @@ DWELL_OPERATOR(late)(dwell::Group g, dwell::Exec exec, dwell::Span<dwell::u32> l
   auto number = filled<u32>(*runtime, 1, 0);
   Latch latch(*runtime);
   runtime->submit(nothing);
-  runtime->submit(nothing, link);  // tasks are waited for by word from here on, not by drains
+  runtime->submit(nothing, link);  // tasks are tracked from here on, so that waiting needs no drains
   Graph graph;
   const Node node = graph.add(append, number, 1U);
   GraphExec exec = runtime->instantiate(graph);
   const Ticket holds = runtime->submit(late, exec, latch.words());
   latch.await();
-  exec.set(node, 1, 2U);  // comes with a launch of no nodes, as other versions do
+  exec.set(node, 1, 2U);  // sent with a launch without nodes, like new versions
   const Ticket task = runtime->submit(repeat, exec, 1U);
   EXPECT_FALSE(task.wait_for(20ms)) << "the task before is to launch the graph as it was";
   latch.release();
@@ -227,7 +227,7 @@ TEST_P(GraphLaunchTest, VersionsAreExactWhileTasksFlow) {
   runtime->submit(repeat, exec, 1U);
   const std::vector<u32> found = read(log);
   ASSERT_EQ(found[0], tasks * 6 + 2);
-  // Each launch is of one version, and versions only grow, since tasks are ordered by them.
+  // Each launch runs one version, and versions only grow: they order tasks.
   for (u32 i = 1; i <= found[0]; i += 2) ASSERT_EQ(found[i], found[i + 1]) << i;
   EXPECT_TRUE(std::is_sorted(found.begin() + 1, found.begin() + 1 + found[0]));
   EXPECT_EQ(found[found[0]], kVersions);
@@ -241,7 +241,7 @@ TEST_P(GraphLaunchTest, ArgumentsAreThoseOfTheTasksTime) {
   const Node second = graph.add(append, number, 1U).after(first);
   GraphExec exec = runtime->instantiate(graph);
   u32 expected = 0;
-  // More tasks than one can wait for; every second time the change comes with a launch of the host.
+  // More tasks than one can wait for; every second change comes with a launch from the host.
   for (u32 i = 1; i <= 12; ++i) {
     exec.set(first, 1, i);
     exec.set(second, 1, i);
@@ -287,7 +287,7 @@ TEST_P(GraphLaunchTest, NodesLaunchGraphs) {
     const Node launches = graph.add("launches", tree, 3U, inner).after(first);
     const Node notes = graph.add("notes", repeat, noting, 2U).after(first);
     graph.add("exit", exit, outer_cells).after(launches, notes);
-    Graph whole;  // a sub-graph hands its graphs on
+    Graph whole;  // a sub-graph passes on the graphs that it launches
     whole.add("sub", graph);
     outer = runtime->instantiate(whole);
   }
@@ -335,7 +335,7 @@ TEST_P(GraphLaunchTest, HostNodesOfALaunchedGraph) {
   EXPECT_EQ(calls.load(), 64U);
   EXPECT_EQ(read(cells)[0], 64U);
 
-  // A callback that would wait for its own task is told so, and one that throws fails the task.
+  // A callback that would wait for its own task gets an error; one that throws fails the task.
   Ticket task;
   std::atomic<bool> submitted{false};
   std::atomic<bool> refused{false};
@@ -411,7 +411,7 @@ TEST_P(GraphLaunchTest, AllWaysToSubmitTakeAnExec) {
   last.wait();
   runtime->wait_all();
   expect_launches(cells, 1 + 1 + 2 + 10 + 3 + 1 + 1);
-  // Beyond what the ring holds.
+  // Larger than the ring holds.
   struct Large {
     u32 word[100];
   };

@@ -1,4 +1,4 @@
-// How launches of operators fail, are refused, are cancelled, and end with the runtime.
+// Failures, refusals, cancellation and shutdown of launches by operators.
 #include "tests/conformance/graph_launch_suite.hpp"
 
 namespace dwell::test {
@@ -31,7 +31,7 @@ TEST_P(GraphLaunchEndsTest, AFailedNodeFailsTheTaskAndTheNextLaunchStartsAfresh)
     return runtime->submit(nothing, link);
   }();
   EXPECT_EQ(linked.status(), status::cancelled);
-  // The host's launches beside them keep their errors apart.
+  // Launches from the host keep their errors separate.
   const Ticket launch = runtime->launch(exec);
   DWELL_EXPECT_ERROR(launch.wait(), errc::task_failed, AllOf(HasSubstr("'failing'"), Not(HasSubstr("operators launched"))));
 }
@@ -56,7 +56,7 @@ TEST_P(GraphLaunchEndsTest, TheNodeThatFailedInADeepLaunchIsNamed) {
                              inside("'deep' (operator fail) failed with code 5")));
   }
   runtime->wait_all();
-  // The execs may have gone.
+  // The execs may be destroyed.
   DWELL_EXPECT_ERROR(ticket.wait(), errc::task_failed,
                      AllOf(HasSubstr("operator launch_tree"), inside("'deep' (operator fail) failed with code 5")));
 }
@@ -73,12 +73,12 @@ DWELL_OPERATOR(both)(dwell::Group g, dwell::Exec exec, dwell::u32 count) {
   Graph graph;
   graph.add("failing", fail, 7);
   const GraphExec exec = runtime->instantiate(graph);
-  // At each place of the ring, one behind the other.
+  // Once for each position of the ring.
   for (u32 i = 0; i < few.ring_slots; ++i) EXPECT_EQ(runtime->submit(repeat, exec, 1U).status(), 7);
   for (u32 i = 0; i < few.ring_slots; ++i)
     DWELL_EXPECT_ERROR(runtime->submit(both, exec, 0U).wait(), errc::task_failed,
                        AllOf(HasSubstr("failed with code 3"), Not(HasSubstr("operators launched"))));
-  // Its own failure comes first; the node has failed all the same.
+  // The task's own failure comes first, though the node failed too.
   DWELL_EXPECT_ERROR(runtime->submit(both, exec, 1U).wait(), errc::task_failed,
                      AllOf(HasSubstr("(version 1) failed with code 3; "), HasSubstr("'failing' (operator fail) failed with code 7")));
 }
@@ -123,7 +123,7 @@ DWELL_OPERATOR(again)(dwell::Group g, dwell::Span<dwell::Exec> from, dwell::u32 
   }
   EXPECT_EQ(runtime->submit(store, memory, execs[0], 1U).status(), status::launch_refused);
   DWELL_EXPECT_ERROR(runtime->submit(store, memory, execs[0], 2U).wait(), errc::task_failed, HasSubstr("descends from a launch"));
-  runtime->submit(store, memory, execs[1], 0U).wait();  // what execs[0] launches now is the one that launches it
+  runtime->submit(store, memory, execs[1], 0U).wait();  // execs[0] now launches the exec that launches it
   EXPECT_EQ(runtime->launch(execs[1]).status(), status::launch_refused);
   EXPECT_EQ(runtime->submit(repeat, execs[1], 1U).status(), status::launch_refused);
   EXPECT_EQ(runtime->submit(repeat, execs[0], 1U).status(), status::launch_refused) << "through the other one";
@@ -156,7 +156,7 @@ TEST_P(GraphLaunchEndsTest, ALaunchInLineCanBeCancelled) {
   EXPECT_TRUE(runtime->cancel(first));
   latch.release();
   task.wait();
-  // It may have had its turn before the device saw the cancel.
+  // Its turn may have come before the device saw the cancel.
   const int status = first.status();
   EXPECT_TRUE(status == status::cancelled || status == status::ok) << status;
   second.wait();
@@ -174,13 +174,13 @@ TEST_P(GraphLaunchEndsTest, ADiagnosisSaysWhoseNodesRunWhereOneAloneMayLaunchThe
   const GraphExec exec = runtime->instantiate(graph);
   const Ticket task = runtime->submit(repeat, exec, 1U);
   for (const Latch& latch : latches) latch.await();
-  // One of the two has come to its worker through the ready queue.
+  // One of the two nodes came to its worker through the ready queue.
   Diagnosis found = runtime->diagnose();
   ASSERT_EQ(found.tasks.size(), 1U);
   EXPECT_EQ(found.tasks[0].doing, Doing::runs);
   EXPECT_THAT(to_string(found), HasSubstr("(at or behind node 'held' (operator hold))"));
   const Ticket launch = runtime->launch(exec);
-  // Until a worker has put it in line, that one runs it.
+  // Until a worker has queued it, that worker runs it.
   EXPECT_TRUE(eventually([&] {
     found = runtime->diagnose();
     return found.tasks.size() == 2 && found.tasks[1].doing == Doing::waits_to_run;
@@ -226,7 +226,7 @@ TEST_P(GraphLaunchEndsTest, WhatCannotBeLaunched) {
   DWELL_EXPECT_ERROR(Arguments().add(Parameter{Kind::exec, Kind::structure, 8}, bytes), errc::invalid_argument, HasSubstr("a GraphExec"));
   const Operator<> plain = runtime->define("plain", "DWELL_OPERATOR(plain)(dwell::Group, dwell::u64) {}");
   DWELL_EXPECT_ERROR(runtime->submit(plain, exec), errc::signature_mismatch, HasSubstr("argument 1 is Exec where u64 is needed"));
-  // Graphs of two runtimes, or of nodes that launch others, are told apart.
+  // Graphs of two runtimes, or of nodes that launch other graphs, differ.
   Graph launching;
   launching.add(repeat, exec, 1U);
   GraphExec one = runtime->instantiate(launching);
@@ -255,7 +255,7 @@ TEST_P(GraphLaunchEndsTest, ClosingEndsLaunchesInLine) {
   runtime->close(Close::now);
   releases.join();
   EXPECT_EQ(launch.status(), status::cancelled);
-  // Its operator may have run, and stands in line for the launch that it has made.
+  // Its operator may have run; its launch is then queued.
   EXPECT_THAT(task.status(), testing::AnyOf(status::cancelled, status::interrupted));
 }
 

@@ -1,11 +1,11 @@
-// Operators that launch graphs, and graphs that see how they are launched.
+// Shared by the tests of graph launches: operators that launch graphs, and graphs that detect overlapping launches.
 #pragma once
 
 #include "tests/conformance/graph_suite.hpp"
 
 namespace dwell::test {
 
-// Launches a graph `count` times, all at once.
+// Launches a graph `count` times, without order.
 inline constexpr const char* kRepeat = R"(
 DWELL_OPERATOR(repeat)(dwell::Group g, dwell::Exec exec, dwell::u32 count) {
   for (dwell::u32 i = 0; i < count; ++i) g.launch(exec);
@@ -22,7 +22,7 @@ DWELL_OPERATOR(launch_tree)(dwell::Group g, dwell::u32 levels, dwell::Exec exec)
 })";
 using LaunchTree = void(u32, Exec);
 
-// Cells of a graph that notes whether its launches overlap: those inside, overlaps seen, launches that have ended.
+// Cells of a graph that detects overlapping launches: running launches, overlaps, ended launches.
 inline constexpr const char* kEnter = R"(
 DWELL_OPERATOR(enter)(dwell::Group g, dwell::Span<dwell::u32> cells) {
   using namespace dwell::device;
@@ -47,8 +47,7 @@ class GraphLaunchSuite : public GraphSuite {
   }
   void prepare() { prepare(options()); }
 
-  // A graph of `width` nodes, each of which adds 1 to a cell of its own behind the first three, between two that see whether launches
-  // overlap.
+  // A graph of `width` nodes, each of which adds 1 to its own cell behind the first three, between two nodes that detect overlaps.
   GraphExec guarded(const Buffer<u32>& cells, u32 width) {
     Graph graph;
     const Node first = graph.add("enter", enter, cells);
@@ -57,7 +56,7 @@ class GraphLaunchSuite : public GraphSuite {
     if (width == 0) last.after(first);
     return runtime->instantiate(graph);
   }
-  // Each node has run once in each of `launches`, and no two of them overlapped.
+  // Expects that each node has run once in each of `launches`, and that no two launches overlapped.
   static void expect_launches(const Buffer<u32>& cells, u32 launches) {
     const std::vector<u32> found = read(cells);
     EXPECT_EQ(found[0], 0U);

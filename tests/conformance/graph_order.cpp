@@ -131,7 +131,7 @@ TEST_P(GraphOrderTest, SeveralThreadsLaunch) {
   const u32 rounds = kSanitized ? 100 : 1000;
   const auto shared_cell = filled<u32>(*runtime, 1, 0);
   const auto cells = filled<u32>(*runtime, kThreads, 0);
-  Graph common;  // its two nodes would lose counts beside another launch of it
+  Graph common;  // concurrent launches of its two nodes would lose counts
   const auto increment = runtime->define<void(Span<u32>)>("increment", R"(
     DWELL_OPERATOR(increment)(dwell::Group g, dwell::Span<dwell::u32> cell) {
       if (g.rank() == 0) cell[0] = cell[0] + 1;
@@ -158,7 +158,7 @@ TEST_P(GraphOrderTest, SeveralThreadsLaunch) {
   EXPECT_THAT(read(cells), testing::Each(rounds * (rounds - 1) / 2));
 }
 
-// A worker of the CPU that is in a graph looks for other tasks at times; on CUDA others do. Without that the last node would wait in vain.
+// A CPU worker inside a graph polls for other tasks; on CUDA other workers do. Otherwise the last node would wait for ever.
 TEST_P(GraphOrderTest, ATaskDoesNotWaitForTheEndOfALongLaunch) {
   Options few = options();
   if (on_cpu()) few.workers = 1;
@@ -197,7 +197,7 @@ TEST_P(GraphOrderTest, NodesGoOnBesideALongOneWhileTheRingIsBlocked) {
   cells.host()[0] = 0;
   Graph graph;
   const Node root = graph.add(nothing);
-  graph.add(hold, latch.words()).after(root);  // the worker of the root goes on with this one
+  graph.add(hold, latch.words()).after(root);  // the root's worker continues with this one
   for (int i = 0; i < 3; ++i) graph.add(add, cells, 0U, 1U).after(root);
   const Ticket launch = runtime->launch(runtime->instantiate(graph));
   const Ticket behind = runtime->submit(nothing, drain);

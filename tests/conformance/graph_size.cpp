@@ -1,4 +1,4 @@
-// Large task graphs, and long ones: across leases and parks.
+// Large and long task graphs, across leases and parks.
 #include "tests/conformance/dag_suite.hpp"
 
 namespace dwell::test {
@@ -31,7 +31,7 @@ TEST_P(GraphSizeTest, AMillionNodes) {
 TEST_P(GraphSizeTest, OneNodeBehindVeryManyBehindOne) {
   open();
   auto cells = filled<u32>(*runtime, 3, 0);
-  // Notes whether all before have run.
+  // Checks that all earlier nodes have run.
   const auto check = runtime->define<void(Span<u32>, u32)>("check", R"(
     DWELL_OPERATOR(check)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 expected) {
       if (g.rank() == 0 && cells[0] != expected) g.fail(77);
@@ -108,7 +108,7 @@ TEST_P(GraphSizeTest, GraphsWithoutChainsLetLeasesRoll) {
   const auto ended = filled<u32>(*runtime, kCount, 0);
   Node last[2];
   for (u32 i = 0; i < kCount; ++i) {
-    // Each waits for the two before it.
+    // Each node waits for the two before it.
     Node node = graph.add(stamp, clock, began, ended, i, u64{10'000});
     if (i >= 2) node.after(last[0], last[1]);
     last[i % 2] = node;

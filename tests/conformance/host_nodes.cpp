@@ -1,4 +1,4 @@
-// Host nodes of task graphs: order and visibility, failures, bodies, leases and images that change meanwhile, the end of the runtime.
+// Host nodes of task graphs: order and visibility, failures, bodies, changes of leases and images, and close.
 #include <atomic>
 #include <future>
 #include <stdexcept>
@@ -183,7 +183,7 @@ TEST_P(HostNodeTest, TheErrorOfTheLaunchHasWhatTheCallbackHasThrown) {
   Graph graph;
   graph.add_host("bad", [&] { throw Own{value}; });
   const GraphExec exec = runtime->instantiate(graph);
-  // What is thrown by the cause of the error that `call` throws.
+  // The value of the exception behind the error that `call` throws.
   const auto thrown_by = [](auto&& call) -> std::optional<int> {
     try {
       call();
@@ -253,8 +253,8 @@ TEST_P(HostNodeTest, ACallbackMaySubmitAndWait) {
   Graph graph;
   graph.add_host("outer", [&] {
     for (int i = 0; i < 500; ++i) runtime->submit(add, cells, 0U, 1U);
-    runtime->launch(inner_exec).wait();  // whose callback runs on another thread
-    cells.read({&seen, 1}, 1);           // this cell alone: tasks that add to the other one may still run
+    runtime->launch(inner_exec).wait();  // its callback runs on another thread
+    cells.read({&seen, 1}, 1);           // only this cell: tasks that add to the other one may still run
   });
   const GraphExec exec = runtime->instantiate(graph);
   for (u32 i = 1; i <= 10; ++i) {
@@ -312,7 +312,7 @@ TEST_P(HostNodeTest, ALongCallbackHoldsUpNoOther) {
   Graph graph;
   graph.add_host("long", [&] { go.get_future().wait(); });
   const Ticket ticket = runtime->launch(runtime->instantiate(graph));  // the exec is dropped while its callback runs
-  // Over several leases, and fewer than the ring holds behind the launch.
+  // Spans several leases; fewer tasks than the ring holds behind the launch.
   for (u32 i = 1; i <= 300; ++i) {
     runtime->submit(add, cells, 0U, 1U).wait();
     if (i % 10 == 0) std::this_thread::sleep_for(1ms);

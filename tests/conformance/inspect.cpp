@@ -1,4 +1,4 @@
-// Variables of operators and structures of the runtime, looked at while it works.
+// Inspection of operators' variables and of the runtime's structures while it works.
 #include <array>
 #include <atomic>
 #include <future>
@@ -206,7 +206,7 @@ TEST_P(InspectTest, AWatchLooksAgainAndAgain) {
   auto note = runtime.define<Note>("note", kNote);
   std::promise<void> seen;
   std::atomic<int> looks = 0;
-  // Guarded, as a sanitizer sees a race in a look at a plain variable that is written.
+  // Uses a Seqlock, because sanitizers report reads of a plain variable as a race.
   Watch watch = runtime.watch("guarded.last", 1ms, [&, known = false](const Inspection& now) mutable {
     ++looks;
     if (now.as<float>() == 7 && !std::exchange(known, true)) seen.set_value();

@@ -1,4 +1,4 @@
-// Ordinary kernels: where a device runs them they are checked and waited for as tasks are, elsewhere the refusal says why.
+// Ordinary kernels: checked and awaited like tasks where the device runs them; elsewhere the refusal gives the reason.
 #include "tests/conformance/suite.hpp"
 
 namespace dwell::test {
@@ -52,7 +52,7 @@ DWELL_OPERATOR(add_all)(dwell::Group g, dwell::Span<dwell::u32> to, dwell::u32 v
   for (u32 round = 1; round < 30; ++round) {
     const Ticket launched =
         module.kernel("slow_fill").launch({.grid = {8}, .block = {128}}, cells, round, 1000, 1'000'000ULL * (round % 3));
-    // More than the ring holds, with a drain among them: what lets them go on must not have to come through the ring.
+    // More tasks than the ring holds, with a drain: the release of the gate must not need a place in the ring.
     const Ticket first = runtime.submit(add, cells, 1U, after(launched));
     const Ticket second = runtime.submit(add, cells, 2U, after(launched, first));
     if (round % 4 == 0) runtime.submit(nothing, drain);
