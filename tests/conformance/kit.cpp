@@ -72,7 +72,7 @@ TEST_P(KitTest, PartsCoverTheSpanOnceInBlocks) {
 
 // ---- transform -----------------------------------------------------------------------------------------------------------------
 
-// 0, 1, 2, ... from `first` on.
+// 0, 1, 2, ... as elements, from `first`.
 template <class T>
 Buffer<T> counted(Runtime& runtime, std::size_t count, T first = 0) {
   Buffer<T> buffer = runtime.allocate<T>(count);
@@ -219,7 +219,7 @@ TEST_P(KitTest, TransformOverPartOfAnInputReadsBeforeItWrites) {
       g.transform(x.subspan(to, count), [](dwell::u32 a, dwell::u32 b) { return 3 * a + b; }, x.subspan(from, count),
                   x.subspan(to, count));
     })");
-  // Elements of different widths in the same memory: as many bytes from `from` on become words.
+  // Elements of different widths in the same memory: `count` bytes from `from` become words.
   auto widen = runtime.define<void(Span<u32>, u64, u64, u64)>("widen", R"(
     DWELL_OPERATOR(widen)(dwell::Group g, dwell::Span<dwell::u32> x, dwell::u64 to, dwell::u64 from, dwell::u64 count) {
       const dwell::Span<dwell::u8> bytes(reinterpret_cast<dwell::u8*>(x.data()) + from, count);
@@ -247,7 +247,7 @@ TEST_P(KitTest, TransformOverPartOfAnInputReadsBeforeItWrites) {
         const auto* const bytes = reinterpret_cast<const u8*>(before.data());
         std::vector<u32> expected = before;
         for (std::size_t i = 0; i < count; ++i) expected[to + i] = bytes[from + i] + 1000U;
-        // Bytes behind the words' beginning are overwritten from behind, those before it from the front; both at once cannot be.
+        // Bytes beyond the first word must be processed backwards, those before it forwards; both at once is an overlap.
         const Ticket ticket = runtime.submit(widen, x, to, from, count);
         if (ticket.status() == status::overlap) expected = before;
         ASSERT_EQ(ticket.status() == status::overlap, count > 1 && 4 * to + 4 < from + 1 && 4 * (to + count - 1) > from + count - 1 &&
@@ -349,7 +349,7 @@ TEST_P(KitTest, TheOrderOfReduceDependsOnTheNumberOfElementsOnly) {
       const float sum = g.reduce(x, 0.0f, [](float a, float b) { return a + b; });
       if (g.rank() == 0) out[g.index()] = sum;
     })");
-  // So different in size that another order gives another sum.
+  // Magnitudes so different that another order gives another sum.
   std::vector<float> numbers(5001);
   Random random(1);
   for (float& number : numbers) number = static_cast<float>(random() % 1000 + 1) * (random() % 2 == 0 ? 1.0e-3F : 1.0e6F);
@@ -366,7 +366,7 @@ TEST_P(KitTest, TheOrderOfReduceDependsOnTheNumberOfElementsOnly) {
   }
 }
 
-// Maps x to a * x + b, and one after the other: which comes first matters.
+// Maps x to a * x + b. Composition depends on the order.
 struct Affine {
   u32 a;
   u32 b;
@@ -390,7 +390,7 @@ TEST_P(KitTest, ScansCombineInOrder) {
   for (u32 i = 0; i < maps.size(); ++i) maps[i] = {2 * i + 1, 77 * i + 3};
   for (const std::size_t size : kSizes)
     for (const bool inclusive : {true, false})
-      // Another span, the same, and one that begins before its input.
+      // Another span, the input itself, and one that begins before the input.
       for (const auto& [first, to, in_place] :
            {std::tuple<std::size_t, std::size_t, bool>{0, 0, false}, {1, 2, false}, {0, 0, true}, {1, 0, true}, {9, 2, true}}) {
         auto in = runtime.allocate<Affine>(maps.size());

@@ -51,7 +51,7 @@ void expect_all_counted(Runtime& runtime, const Operator<>& atomics) {
     std::vector<T> result = read(x);
     EXPECT_LT(result[5], T(5000));
     result[5] = 0;
-    const T least = std::is_unsigned_v<T> ? T(0) : static_cast<T>(-3999);  // of 1000 - i: below 0 it is huge without a sign
+    const T least = std::is_unsigned_v<T> ? T(0) : static_cast<T>(-3999);  // of 1000 - i: negative values are huge if unsigned
     EXPECT_EQ(result, (std::vector<T>{5000, least, 4999, 10000, 5002, 0, 5000, 1})) << atomics.name() << " " << how;
   }
 }
@@ -118,7 +118,7 @@ void expect_same_as_on_the_host(Runtime& runtime, const Operator<>& convert) {
   std::vector<float> floats(100'000);
   Random random(4);
   for (float& number : floats) number = std::bit_cast<float>(random());
-  // Halfway between neighbours.
+  // Midpoints of neighbours.
   for (u32 i = 0; i + 1 < 20'000; ++i) floats[i] = (static_cast<float>(shorts[i]) + static_cast<float>(shorts[i + 1])) / 2;
   auto from_shorts = runtime.allocate<T>(shorts.size());
   auto from_floats = runtime.allocate<float>(floats.size());

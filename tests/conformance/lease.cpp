@@ -1,4 +1,4 @@
-// Leases: parking, idling, leaving while busy, and long tasks in between.
+// Leases: parking, idling, leaving while busy, and long tasks.
 #include <sys/resource.h>
 
 #include "tests/conformance/suite.hpp"
@@ -9,8 +9,8 @@ namespace {
 class LeaseTest : public DeviceTest {};
 DWELL_ON_EVERY_DEVICE(LeaseTest);
 
-// Runs until the runtime would like the worker back, for at most three seconds: then it fails with code 98. Of two words the second says
-// that it has begun.
+// Runs until the runtime asks for the worker, at most three seconds: then it fails with code 98. Sets the second of two words when it
+// begins.
 constexpr const char* kPolite = R"(
 DWELL_OPERATOR(polite)(dwell::Group g, dwell::Span<dwell::u64> ran_ns) {
   const dwell::u64 start = dwell::device::now_ns();
@@ -104,7 +104,7 @@ TEST_P(LeaseTest, ParkGetsThroughAFullRing) {
 }
 
 TEST_P(LeaseTest, ARingFilledWhileParkedRunsOnResume) {
-  // Full with tasks of one kind, then of all kinds: nothing may need a place that only a later task would free.
+  // Full of tasks of one kind, then of all kinds: no task may need a place that only a later one frees.
   struct Long {
     u32 word[80];
   };
@@ -157,7 +157,7 @@ TEST_P(LeaseTest, ARingFilledWhileParkedRunsOnResume) {
 TEST_P(LeaseTest, ParkGetsThroughARingHeldUpByADrain) {
   Options small = options();
   small.ring_slots = 128;
-  small.lease = small.idle = 1000s;  // nothing but the request ends it
+  small.lease = small.idle = 1000s;  // ends only on request
   Runtime runtime(small);
   auto hold = runtime.define<Hold>("hold", kHold);
   auto add = runtime.define<Add>("add", kAdd);
@@ -168,7 +168,7 @@ TEST_P(LeaseTest, ParkGetsThroughARingHeldUpByADrain) {
     latch.reset();
     runtime.submit(hold, latch.words());
     latch.await();
-    // The request to leave stands behind a drain that waits for the task that runs, or finds no place at all.
+    // The request to leave is queued behind a drain that waits for the running task, or finds no place.
     runtime.submit(add, cells, 0U, 1U, drain);
     ++expected;
     while (turn == 1 && runtime.try_submit(add, cells, 0U, 1U)) ++expected;
@@ -221,7 +221,7 @@ TEST_P(LeaseTest, AnIdleRuntimeParksAndWakes) {
   auto cells = filled<u32>(runtime, 1, 0);
   Random random(3);
   for (u32 turn = 1; turn <= 200; ++turn) {
-    // Around the moment at which it parks.
+    // A random time around the moment at which the loop parks.
     std::this_thread::sleep_for(std::chrono::microseconds(random() % 800));
     runtime.submit(add, cells, 0U, 1U).wait();
     ASSERT_EQ(read(cells)[0], turn);
@@ -235,7 +235,7 @@ TEST_P(LeaseTest, AnIdleRuntimeParksAndWakes) {
 }
 
 TEST_P(LeaseTest, ATaskAtAnyTimeWakesTheLoop) {
-  // Two threads submit at random, so that tasks also come while the loop is about to leave.
+  // Two threads submit at random, also while the loop is about to leave.
   Options shy = options();
   shy.idle = 1us;
   Runtime runtime(shy);
@@ -267,7 +267,7 @@ TEST_P(LeaseTest, AnIdleRuntimeUsesNoProcessor) {
     return std::chrono::seconds(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
            std::chrono::microseconds(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
   };
-  // On a busy machine it takes its time to fall asleep.
+  // A busy machine falls asleep late.
   constexpr auto kMost = kSanitized ? 50ms : 10ms;
   auto spent = 1s + 0us;
   for (int seconds = 0; seconds < 10 && spent >= kMost; ++seconds) {
@@ -292,7 +292,7 @@ TEST_P(LeaseTest, BusyLeasesEndAndTasksGoOn) {
   }
   runtime.wait_all();
   EXPECT_EQ(read(cells)[0], tasks);
-  // At most one each 500 us; a noisy machine may do with fewer.
+  // At most one lease each 500 us; fewer on a noisy machine.
   EXPECT_GT(runtime.metrics().leases, 5U);
 }
 
@@ -314,7 +314,7 @@ TEST_P(LeaseTest, LongTasksOutlastTheirLease) {
 TEST_P(LeaseTest, ALongTaskStopsNoOther) {
   Options quick = options();
   quick.lease = 200us;
-  quick.ring_slots = 8192;  // tasks behind one in flight must find room beside it
+  quick.ring_slots = 8192;  // room for the tasks behind one in flight
   Runtime runtime(quick);
   auto hold = runtime.define<Hold>("hold", kHold);
   auto append = runtime.define<Append>("append", kAppend);
@@ -351,7 +351,7 @@ TEST_P(LeaseTest, ShouldYieldIsTrueOnceTheLeaseIsOver) {
     Runtime runtime(some);
     auto polite = runtime.define<Polite>("polite", kPolite);
     auto ran = filled<u64>(runtime, workers, 0);
-    // One for each worker, so that nobody is left to look at the clock.
+    // One task for each worker, so that no idle worker watches the clock.
     std::vector<Ticket> tickets;
     for (unsigned i = 0; i < workers; ++i) tickets.push_back(runtime.submit(polite, ran.slice(i, 1)));
     for (const Ticket& ticket : tickets) EXPECT_EQ(ticket.status(), status::ok) << "should_yield never became true";
@@ -360,7 +360,7 @@ TEST_P(LeaseTest, ShouldYieldIsTrueOnceTheLeaseIsOver) {
 }
 
 TEST_P(LeaseTest, ShouldYieldIsFalseWhileTheLeaseLasts) {
-  // That another worker has nothing to do is no reason to give this one up.
+  // An idle worker is no reason to yield this one.
   Options calm = options();
   calm.lease = 5s;
   calm.idle = 100us;

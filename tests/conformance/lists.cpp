@@ -1,4 +1,4 @@
-// Lists of arguments built at run time, wherever a call takes arguments: for programs that learn types and operators only then.
+// Argument lists built at run time, in every call that takes arguments.
 #include <array>
 #include <cstring>
 #include <span>
@@ -30,7 +30,7 @@ TEST_P(ListsTest, BytesAreASpanOfStructsOfAnySize) {
   bytes.write(std::as_bytes(std::span(values)));
 
   Arguments list;
-  list.add(takes[0], bytes.slice(12, 6 * 12)).add(size);  // all but the first and the last one
+  list.add(takes[0], bytes.slice(12, 6 * 12)).add(size);  // all but the first and the last
   runtime.submit(triples, list).wait();
   std::vector<u32> result(values.size());
   bytes.read(std::as_writable_bytes(std::span(result)));
@@ -54,7 +54,7 @@ TEST_P(ListsTest, ManyRowsRunOnceEachAndInTheirOrder) {
   const std::vector<u32> counts = read(cells);
   for (u32 i = 0; i < 300; ++i) EXPECT_EQ(counts[i], i + 1);
 
-  // With order among them: each is linked to the one before.
+  // In order: each is linked to the previous one.
   const auto number = filled<u32>(runtime, 1, 0);
   std::vector<Arguments> chain(200);
   for (u32 i = 0; i < 200; ++i) chain[i].add(number).add(i).add(link);
@@ -86,7 +86,7 @@ TEST_P(ListsTest, TryingFindsAFullRing) {
   const Operator<> add = runtime.define("add", kAdd);
   const auto cells = filled<u32>(runtime, 1, 0);
   Latch latch(runtime);
-  // The loop looks at the ring before the task that keeps its only worker.
+  // Parked, so that the loop reads the ring before the task occupies its only worker.
   runtime.park();
   const Ticket held = runtime.submit(hold, Arguments().add(latch.words()));
   Arguments one;
@@ -130,7 +130,7 @@ TEST_P(ListsTest, NodesOfGraphsTakeThemAndChange) {
                      HasSubstr("takes groups alone"));
   EXPECT_EQ(graph.size(), 2U);
 
-  // A buffer that is dropped before is found, as with typed arguments.
+  // A dropped buffer is detected, as with typed arguments.
   Graph stale;
   {
     const auto gone = filled<u32>(runtime, 1, 0);

@@ -1,4 +1,4 @@
-// What operators log, and how it reaches the host.
+// Log lines of operators, and their way to the host.
 #include <algorithm>
 #include <array>
 #include <fstream>
@@ -15,7 +15,7 @@ using testing::ElementsAre;
 
 class LogTest : public DeviceTest {
  protected:
-  // Options whose lines are kept here.
+  // Options that collect log lines here.
   Options logging(level from = level::trace) {
     Options options = this->options();
     options.log.from = from;
@@ -25,7 +25,7 @@ class LogTest : public DeviceTest {
     };
     return options;
   }
-  // All lines until now. What tasks have logged that are complete is among them at the latest when the loop has left.
+  // Returns all lines so far. A park delivers those of all complete tasks.
   std::vector<LogRecord> lines(Runtime& runtime) {
     runtime.park();
     static_cast<void>(runtime.logs());
@@ -50,7 +50,7 @@ class LogTest : public DeviceTest {
 };
 DWELL_ON_EVERY_DEVICE(LogTest);
 
-// Logs its number.
+// An operator that logs its number.
 std::string saying(const std::string& severity = "info", const std::string& what = "says") {
   return "DWELL_OPERATOR(say)(dwell::Group g, dwell::u32 number) {\n"
          "  if (g.rank() == 0) dwell::log(g, dwell::level::" +
@@ -231,7 +231,7 @@ TEST_P(LogTest, EachLineCarriesTheVersionOfItsTime) {
   EXPECT_THAT(found, testing::UnorderedElementsAreArray(expected));
 }
 
-// A callback that is held up from its first line on, until it is released.
+// A callback that blocks from its first line until it is released.
 class Hurdle {
  public:
   void take() {
@@ -260,7 +260,7 @@ TEST_P(LogTest, LinesThatWaitKeepTheirVersionAndFormat) {
   std::vector<std::string> expected{"version 1 says 0"};
   u32 number = 1;
   for (u32 version = 2; version <= 6; ++version) {
-    // Each takes the opcode of one of the versions before, and the image of that goes.
+    // Each version takes the opcode of an earlier one, whose image goes.
     say.redefine(saying("info", "version " + std::to_string(version) + " says"));
     for (int i = 0; i < 10; ++i) {
       runtime.submit(say, number);
@@ -276,11 +276,11 @@ TEST_P(LogTest, LinesThatWaitKeepTheirVersionAndFormat) {
     found.push_back(record.text);
     EXPECT_EQ(record.op, "say (version " + record.text.substr(8, 1) + ")") << record.text;
   }
-  // Workers run side by side.
+  // Workers run concurrently.
   EXPECT_THAT(found, testing::UnorderedElementsAreArray(expected));
 }
 
-// Logs `lines` lines of a severity in a row.
+// Logs `lines` lines of one severity.
 constexpr const char* kStorm = R"(
 DWELL_OPERATOR(storm)(dwell::Group g, dwell::u32 lines) {
   if (g.rank() != 0) return;
@@ -336,7 +336,7 @@ TEST_P(LogTest, ASlowSinkHoldsUpNothingAndErrorsAreDroppedLast) {
     })");
   auto say = runtime.define<Say>("say", saying());
   runtime.submit(say, 0U).wait();
-  // The sink has its first line, and holds it.
+  // The sink blocks on its first line.
   ASSERT_TRUE(eventually([&] {
     runtime.submit(storm, 1000U).wait();
     return runtime.metrics().log_dropped[2] > 0;
@@ -366,7 +366,7 @@ TEST_P(LogTest, KeptLinesAreReadLaterAndByMany) {
   EXPECT_EQ(logs.next(), std::nullopt);
   EXPECT_EQ(std::ranges::distance(others), 10);
 
-  // A reader that waits for what comes.
+  // A reader that waits for new lines.
   std::thread later([&] {
     std::this_thread::sleep_for(20ms);
     runtime.submit(say, 99U);
@@ -375,7 +375,7 @@ TEST_P(LogTest, KeptLinesAreReadLaterAndByMany) {
   later.join();
   ASSERT_TRUE(next.has_value());
   EXPECT_EQ(next->text, "says 99");
-  // It outlives the runtime, and waits for nobody then.
+  // A reader outlives the runtime, and no longer waits.
   runtime.close();
   EXPECT_EQ(logs.next(20s), std::nullopt);
 }
@@ -482,7 +482,7 @@ TEST_P(LogTest, OptionsAreChecked) {
   DWELL_EXPECT_ERROR(Runtime{with}, errc::invalid_argument, HasSubstr("/no/such/folder/log"));
 }
 
-// What an operator logged before its device was lost is told when the runtime ends.
+// Lines logged before the device was lost are delivered when the runtime ends.
 TEST_P(LogTest, LinesSurviveATaskThatHangs) {
   if (!on_cpu()) GTEST_SKIP() << "a task that hangs keeps the device from other tests";
   Options with = logging();
@@ -503,7 +503,7 @@ TEST_P(LogTest, LinesSurviveATaskThatHangs) {
   EXPECT_EQ(lines().at(0).text, "hangs now");
   std::atomic_ref<u32>(words[1]).store(1);
   static_cast<void>(error_of([&] { runtime.close(); }));
-  // Nothing of the runtime waits for the worker that was left behind: it reads the latch once more.
+  // The runtime does not wait for the abandoned worker, which reads the latch once more.
   EXPECT_TRUE(eventually([&] { return std::atomic_ref<u32>(words[0]).load() == 1; }));
 }
 

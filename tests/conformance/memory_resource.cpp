@@ -1,4 +1,4 @@
-// Device memory of buffers out of a pool of the program's own.
+// Device memory of buffers from a pool of the program.
 #include <dwell/memory_resource.hpp>
 
 #include <map>
@@ -11,7 +11,7 @@
 namespace dwell::test {
 namespace {
 
-// Memory of another runtime on the same device, filled with a byte that nobody asked for.
+// Allocates from another runtime on the same device, and fills the memory with 0xAB.
 class Pool final : public MemoryResource {
  public:
   explicit Pool(const Options& options) : others_(options) {}
@@ -45,7 +45,7 @@ class Pool final : public MemoryResource {
   }
 
   int asked = 0;
-  int wrong = 0;  // memory given back that it does not know, or of another size
+  int wrong = 0;  // deallocations of unknown memory, or with another size
   std::string refusal;
 
  private:

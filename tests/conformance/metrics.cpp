@@ -1,4 +1,4 @@
-// What a runtime counts of its own work.
+// A runtime's counts of its own work.
 #include <functional>
 #include <numeric>
 
@@ -10,7 +10,7 @@ namespace {
 constexpr const char* kFails =
     "DWELL_OPERATOR(fails)(dwell::Group g, dwell::i32 status) { if (g.rank() == 0 && status != 0) g.fail(status); }\n";
 
-// An operator of this name that takes so many ns.
+// An operator that runs for a number of ns.
 std::string spins_as(const std::string& name) {
   return "DWELL_OPERATOR(" + name + ")(dwell::Group, dwell::u64 ns) {\n" + R"(
   const dwell::u64 begun = dwell::device::now_ns();
@@ -19,7 +19,7 @@ std::string spins_as(const std::string& name) {
 )";
 }
 
-// The row of one version of an operator; all zero if there is none.
+// The row of one version of an operator; zeros if there is none.
 OperatorMetrics row(const Metrics& metrics, const std::string& name, std::uint32_t version = 1) {
   for (const OperatorMetrics& op : metrics.operators)
     if (op.name == name && op.version == version) return op;
@@ -61,18 +61,18 @@ TEST_P(MetricsTest, CountsFailuresOfAllKindsOfTasks) {
   runtime.wait_all();
   EXPECT_EQ(row(runtime.metrics(), "fails").tasks, 100U);
   EXPECT_EQ(row(runtime.metrics(), "fails").failures, 25U);
-  // Linked: what follows a failure is cancelled, and not called.
+  // Linked: successors of a failure are cancelled, not called.
   runtime.submit(fails, 7);
   for (int i = 0; i < 5; ++i) runtime.submit(fails, 0, link);
   runtime.wait_all();
   EXPECT_EQ(row(runtime.metrics(), "fails").tasks, 101U);
   EXPECT_EQ(row(runtime.metrics(), "fails").failures, 26U);
-  // Wide: each group that fails, however many of them a worker runs.
+  // Wide: each failing group counts, however many a worker runs.
   runtime.submit(fails, 7, groups(37));
   runtime.wait_all();
   EXPECT_EQ(row(runtime.metrics(), "fails").tasks, 138U);
   EXPECT_EQ(row(runtime.metrics(), "fails").failures, 63U);
-  // Nodes of a graph: a chain that fails in its middle.
+  // Graph nodes: a chain that fails in its middle.
   Graph graph;
   Node before;
   for (int i = 0; i < 10; ++i) {
@@ -206,7 +206,7 @@ TEST_P(MetricsTest, ASampleTellsHowLongTasksWaitAndWhatTheyName) {
   const auto doubles = runtime.allocate<double>(1000);
   constexpr std::uint64_t kTasks = 8192;
   const auto submit = [&](const std::optional<Ticket>& before) {
-    // In turn, as most programs do.
+    // Alternately, as most programs submit.
     for (std::uint64_t i = 0; i < kTasks / 2; ++i) {
       if (before) {
         runtime.submit(few, 1U, floats, doubles.slice(0, 10), after(*before));
@@ -227,7 +227,7 @@ TEST_P(MetricsTest, ASampleTellsHowLongTasksWaitAndWhatTheyName) {
     const auto begun = Clock::now();
     submit(waits ? std::optional(runtime.submit(spins, 50'000'000ULL)) : std::nullopt);
     const double took = std::chrono::duration<double, std::nano>(Clock::now() - begun).count();
-    // A worker notes the wait of a task behind its completion.
+    // A worker records the wait of a task after its completion.
     Metrics did;
     for (int i = 0; i < 100; ++i) {
       did = difference(runtime.metrics(), before);
@@ -260,7 +260,7 @@ TEST_P(MetricsTest, WaitsAreSampledBeforeTheFirstSnapshot) {
   constexpr std::uint64_t kTasks = 8192;
   for (std::uint64_t i = 0; i < kTasks; ++i) runtime.submit(nothing);
   runtime.wait_all();
-  // A worker notes the wait of a task behind its completion. Only tasks from before the first snapshot are there.
+  // A worker records the wait of a task after its completion. All tasks precede the first snapshot.
   OperatorMetrics op;
   for (int i = 0; i < 100; ++i) {
     op = row(runtime.metrics(), "nothing");
@@ -301,7 +301,7 @@ TEST_P(MetricsTest, TheSampleTellsWhatNodesName) {
   EXPECT_EQ(launch().sampled, 0U);
 }
 
-// Others take them than the workers that make them ready.
+// Nodes and spawned tasks taken by other workers than those that made them ready.
 TEST_P(MetricsTest, TheSampleTellsHowLongNodesAndSpawnedTasksWait) {
   Options given = options();
   given.metrics = Metering::times;
@@ -355,7 +355,7 @@ TEST_P(MetricsTest, LeastAndLongestAreThoseOfTheOperator) {
   Runtime runtime(alone);
   const auto wide = runtime.define<void(u64)>("wide", spins_as("wide"));
   const auto narrow = runtime.define<void(u64)>("narrow", spins_as("narrow"));
-  // What the narrow one takes lies within what the worker has just seen of the wide one.
+  // The times of the narrow operator lie within those that the worker has just seen of the wide one.
   for (int i = 0; i < 40; ++i) {
     runtime.submit(wide, i % 10 == 5 ? 2'000'000ULL : i % 10 == 8 ? 20'000ULL : 500'000ULL).wait();
     runtime.submit(narrow, i % 10 == 5 ? 1'000'000ULL : i % 10 == 8 ? 100'000ULL : 400'000ULL).wait();
@@ -370,7 +370,7 @@ TEST_P(MetricsTest, LeastAndLongestAreThoseOfTheOperator) {
   EXPECT_GE(row(metrics, "narrow").max_ns, 999'000U);
 }
 
-// Nodes of a chain are read ahead in blocks of eight slots, and counted when the worker comes to the next block.
+// A worker prefetches nodes of a chain in blocks of eight slots, and counts them at the next block.
 TEST_P(MetricsTest, EachNodeOfAChainCounts) {
   Runtime runtime(options());
   struct Two {
@@ -394,7 +394,7 @@ TEST_P(MetricsTest, EachNodeOfAChainCounts) {
   Graph graph;
   std::optional<Node> last;
   for (int i = 0; i < 2000; ++i) {
-    // Mostly short ones, in runs now and then.
+    // Mostly short nodes, sometimes in runs.
     const std::uint32_t kind = i % 500 < 100 ? 0 : std::min<std::uint32_t>(random() % 8, 6) * 4 / 7;
     Node node = kind == 0   ? graph.add(one)
                 : kind == 1 ? graph.add(two, Two{})
@@ -411,7 +411,7 @@ TEST_P(MetricsTest, EachNodeOfAChainCounts) {
     for (int i = 0; i < 5; ++i) runtime.launch(exec);
     launches += 5;
     runtime.wait_all();
-    // A worker may count behind the completion.
+    // A worker may count after the completion.
     Metrics metrics = runtime.metrics();
     for (int i = 0; i < 100 && row(metrics, "one").tasks != launches * nodes[0]; ++i) {
       std::this_thread::sleep_for(1ms);

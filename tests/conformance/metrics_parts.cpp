@@ -1,4 +1,4 @@
-// What a runtime counts of its parts: ring, ready queue, workers, leases, images, compilations, memory, graphs, batches.
+// A runtime's counts by part: ring, ready queue, workers, leases, images, compilations, memory, graphs, batches.
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -15,7 +15,7 @@
 namespace dwell::test {
 namespace {
 
-// An empty cache on disk for the runtimes that are opened meanwhile.
+// An empty cache on disk for runtimes opened during its lifetime.
 class EmptyCache {
  public:
   EmptyCache() {
@@ -44,7 +44,7 @@ std::uint64_t sum_of(const Metrics& metrics, std::uint64_t WorkerMetrics::*membe
   return all;
 }
 
-// An operator that no other test has compiled.
+// An operator that no other test compiles.
 std::string nothing_of(u32 number) { return std::string(kNothing) + "// of parts, " + std::to_string(number) + "\n"; }
 
 class MetricsOfPartsTest : public DeviceTest {};
@@ -62,7 +62,7 @@ TEST_P(MetricsOfPartsTest, ARingThatIsFullCountsEachSubmitterThatWaits) {
   std::uint64_t submitted = 1;
   runtime.submit(hold, latch.words());
   latch.await();
-  // Slots are given back in their order, so what has run behind the task that is held keeps its own.
+  // Slots are freed in order: tasks that ran behind the held one keep theirs.
   for (; submitted < slots; ++submitted) runtime.submit(nothing);
   Metrics metrics = runtime.metrics();
   EXPECT_EQ(metrics.submitted, slots);
@@ -91,7 +91,7 @@ TEST_P(MetricsOfPartsTest, ARingWithRoomLetsNobodyWait) {
   given.ring_slots = 128;
   Runtime runtime(given);
   const auto nothing = runtime.define<void()>("nothing", kNothing);
-  // Over the end of the ring in each round.
+  // Each round crosses the end of the ring.
   for (int round = 0; round < 20; ++round) {
     for (const std::size_t count : {std::size_t{64}, std::size_t{30}})
       runtime.submit_many(nothing, count, [](std::size_t, auto&& put) { put(); });
@@ -103,7 +103,7 @@ TEST_P(MetricsOfPartsTest, ARingWithRoomLetsNobodyWait) {
 TEST_P(MetricsOfPartsTest, TheReadyQueueShowsTasksThatWaitForAWorker) {
   Options given = options();
   given.workers = 2;
-  given.priorities = Priorities{};  // all that finds no idle worker goes through the queue
+  given.priorities = Priorities{};  // tasks that find no idle worker go through the queue
   Runtime runtime(given);
   const auto hold = runtime.define<Hold>("hold", kHold);
   EXPECT_EQ(runtime.metrics().queued, 0U);
@@ -129,7 +129,7 @@ TEST_P(MetricsOfPartsTest, ANodeThatAnotherWorkerTakesWasQueuedOrIsStolen) {
   const auto nothing = runtime.define<void()>("nothing", kNothing);
   const auto meet = runtime.define<Meet>("meet", kMeet);
   for (int i = 0; i < 100; ++i) runtime.submit(nothing).wait();
-  // Two workers have nodes of a stage, so one of them has taken its own.
+  // Two workers run nodes of each stage, so one of them has taken its own.
   constexpr u32 kStages = 20;
   constexpr u32 kWide = 4;
   const auto there = filled<u32>(runtime, kStages, 0);
@@ -145,7 +145,7 @@ TEST_P(MetricsOfPartsTest, ANodeThatAnotherWorkerTakesWasQueuedOrIsStolen) {
   runtime.launch(exec).wait();
   Metrics did;
   constexpr std::uint64_t kNodes = kStages * (kWide + 1) + 1;
-  // A worker may count behind the completion.
+  // A worker may count after the completion.
   EXPECT_TRUE(eventually([&] {
     did = difference(runtime.metrics(), before);
     return sum_of(did, &WorkerMetrics::tasks) == kNodes;
@@ -160,7 +160,7 @@ TEST_P(MetricsOfPartsTest, ANodeThatAnotherWorkerTakesWasQueuedOrIsStolen) {
 TEST_P(MetricsOfPartsTest, WorkersCountTheirLeasesAndTheTimeInThem) {
   Options given = options();
   given.workers = 2;
-  given.idle = 10s;  // the loop leaves when it is told to
+  given.idle = 10s;  // the loop leaves only on request
   given.metrics = Metering::times;
   Runtime runtime(given);
   const auto spin = runtime.define<Spin>("spin", kSpin);
@@ -196,7 +196,7 @@ TEST_P(MetricsOfPartsTest, WorkersCountTheirLeasesAndTheTimeInThem) {
 
 TEST_P(MetricsOfPartsTest, ImagesCountByTier) {
   for (const Tier tier : {Tier::relocatable, Tier::lto}) {
-    if (tier == Tier::lto && on_cpu()) continue;  // not supported there
+    if (tier == Tier::lto && on_cpu()) continue;  // unsupported
     SCOPED_TRACE(tier == Tier::lto ? "lto" : "relocatable");
     Options given = options();
     given.tier = tier;
@@ -213,7 +213,7 @@ TEST_P(MetricsOfPartsTest, ImagesCountByTier) {
     EXPECT_EQ(metrics.images, 1 + kMore);
     EXPECT_EQ(metrics.hand_overs_relocatable, tier == Tier::relocatable ? 1 + kMore : 0);
     EXPECT_EQ(metrics.hand_overs_lto, tier == Tier::lto ? 1 + kMore : 0);
-    // A lease that ends just now holds the count back.
+    // An ending lease may delay the count.
     EXPECT_TRUE(eventually([&] {
       const Metrics now = runtime.metrics();
       return now.tasks_relocatable == (tier == Tier::relocatable ? kMore : 0) && now.tasks_lto == (tier == Tier::lto ? kMore : 0);
@@ -226,7 +226,7 @@ TEST_P(MetricsOfPartsTest, ImagesCountByTier) {
 TEST_P(MetricsOfPartsTest, WhatTheCacheHasIsNeitherCompiledNorLinked) {
   const EmptyCache cache;
   Options given = options();
-  given.tier = Tier::relocatable;  // no image is made in the background
+  given.tier = Tier::relocatable;  // makes no image in the background
   constexpr u32 kSources = 3;
   for (const bool known : {false, true}) {
     SCOPED_TRACE(known ? "the second time" : "the first time");
@@ -240,7 +240,7 @@ TEST_P(MetricsOfPartsTest, WhatTheCacheHasIsNeitherCompiledNorLinked) {
     EXPECT_EQ(did.linked, known ? 0 : kSources);
     EXPECT_EQ(did.cache_hits, known ? 2 * kSources : 0) << "sources and images";
     EXPECT_EQ(did.last_cache_hit_ns != 0, known);
-    // The first definition brings the loop too.
+    // The first definition also compiles the loop.
     EXPECT_GE(before.compiled, known ? 0U : 1U);
     EXPECT_EQ(before.linked, known ? 0 : 1);
   }
@@ -323,7 +323,7 @@ TEST_P(MetricsOfPartsTest, BatchesCountTheirFlushesOperationsAndTasks) {
   const Metrics before = runtime.metrics();
   EXPECT_EQ(before.batch_flushes, 0U);
   constexpr std::uint64_t kFlushes = 4;
-  constexpr std::uint64_t kOperations = 6;  // of the first
+  constexpr std::uint64_t kOperations = 6;  // of the first batch
   for (std::uint64_t flush = 0; flush < kFlushes; ++flush) {
     for (std::uint64_t i = 0; i < kOperations + flush; ++i) batch.apply(TensorOp::add, x, {x, 1.0});
     batch.apply(TensorOp::mul, y, {y, 2.0});

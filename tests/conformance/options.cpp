@@ -94,7 +94,7 @@ TEST_P(OptionsTest, ExtremesWork) {
     works([](Options& o) { o.workers = 64; });
     works([](Options& o) { o.scratch_bytes = 1U << 24U; });
   } else {
-    works([](Options& o) { o.workers = 8192; });  // as many as fit
+    works([](Options& o) { o.workers = 8192; });  // reduced to as many as fit
   }
 }
 
@@ -108,7 +108,7 @@ TEST_P(OptionsTest, TheLongestTimesMeanForEver) {
     runtime.submit(add, cells, 0U, 1U).wait();
     std::this_thread::sleep_for(1ms);
   }
-  // The one lease waits on.
+  // The only lease keeps waiting.
   EXPECT_LE(runtime.metrics().leases, 2U);
   runtime.park();
   runtime.resume();

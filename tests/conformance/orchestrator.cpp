@@ -1,4 +1,4 @@
-// Jobs: admission within limits, balance, ends of all kinds.
+// Jobs: admission within limits, balance, all kinds of ends.
 #include <dwell/orchestrator.hpp>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace dwell::test {
 namespace {
 
-// Adds to what is inside, and notes how much that is now; takes it off again.
+// Adds to the amount inside, and records the sum; kLeave subtracts it.
 constexpr const char* kEnter = R"(
 DWELL_OPERATOR(enter)(dwell::Group g, dwell::Span<dwell::u32> inside, dwell::u32 amount, dwell::Span<dwell::u32> seen, dwell::u32 at) {
   using namespace dwell::device;
@@ -26,7 +26,7 @@ using Leave = void(Span<u32>, u32);
 
 class OrchestratorTest : public GraphSuite {
  protected:
-  // A graph of one node that adds 1 to a cell, the first unless a job says otherwise: argument 1 is the cell, 2 the value.
+  // A graph of one node that adds 1 to cell 0, unless a job sets argument 1 (the cell) or 2 (the value).
   Graph one_add(const Buffer<u32>& cells, Node& node) const {
     Graph graph;
     node = graph.add("add", add, cells, 0U, 1U);
@@ -82,7 +82,7 @@ TEST_P(OrchestratorTest, AThousandGraphsAreInFlightAtOnce) {
   EXPECT_EQ(found.workers, 0U);
   EXPECT_EQ(found.memory, 0U);
   EXPECT_EQ(found.most_admitted, kJobs);
-  EXPECT_EQ(found.execs, kJobs);  // those of the first round served the others
+  EXPECT_EQ(found.execs, kJobs);  // later rounds reused the execs of the first
   EXPECT_EQ(found.ran.count, kRounds * kJobs);
   EXPECT_GT(found.ran.p50, 0ns);
 }
@@ -103,7 +103,7 @@ TEST_P(OrchestratorTest, JobsOfManyThreadsRunOnceWithTheirArguments) {
     threads.emplace_back([&, me] {
       for (u32 i = 0; i < kEach; ++i) {
         const u32 at = me * kEach + i;
-        // An exec that had another value before has that of the graph again.
+        // An exec whose value a job changed gets the graph's value back.
         JobArguments arguments;
         arguments.set(node, 1, at);
         if (i % 3 == 0) arguments.set(node, 2, at + 100);
@@ -132,7 +132,7 @@ TEST_P(OrchestratorTest, LimitsAreNeverExceeded) {
   struct Kind {
     const char* name;
     JobOptions options;
-    u32 amount;  // of what is limited, a job
+    u32 amount;  // of the limited resource, for each job
     u32 limit;
   };
   constexpr std::uint64_t kMemory = 1 << 20;
@@ -183,7 +183,7 @@ TEST_P(OrchestratorTest, WorkersAreDividedByWeight) {
   constexpr u32 kEach = kSanitized ? 200 : 400;
   open();
   auto spin = runtime->define<Spin>("spin", kSpin);
-  // How many jobs of each type are done when a third of all are.
+  // Returns how many jobs of each type are done when a third of all are.
   const auto done = [&] {
     Orchestrator jobs(*runtime, {.workers = 8});
     std::vector<JobType> types;
@@ -205,7 +205,7 @@ TEST_P(OrchestratorTest, WorkersAreDividedByWeight) {
     jobs.close(Close::now);
     return std::array{found.types[0].done, found.types[1].done, found.types[2].done};
   };
-  // What is divided is time. Counts of jobs follow it as far as each takes the same, which a busy machine does not grant each time.
+  // Weights divide time. Job counts follow only if jobs take equally long, which a busy machine does not guarantee.
   std::string seen;
   const auto divided = [&] {
     const auto [light, other, heavy] = done();
@@ -234,7 +234,7 @@ TEST_P(OrchestratorTest, AHeavyTypeLeavesALightOneItsPart) {
   std::vector<Job> lights;
   for (u32 i = 0; i < 10; ++i) lights.push_back(jobs.submit(light));
   for (const Job& job : lights) job.wait();
-  // Two of four places are theirs as soon as the first heavy ones have ended; in order of submission they would be last.
+  // Light jobs get two of four places as soon as the first heavy jobs end; in order of submission they would be last.
   EXPECT_LT(jobs.statistics().types[0].done, 30U);
   for (const Job& job : heavies) job.wait();
 }
@@ -261,7 +261,7 @@ TEST_P(OrchestratorTest, AJobThatWasPassedOverOftenGoesFirst) {
   for (u32 i = 1; i < kUrgent; ++i) all.push_back(jobs.submit(high, JobArguments().set(high_node, 3, 2 + i)));
   runtime->resume();
   for (const Job& job : all) job.wait();
-  // Each job takes two numbers of the clock.
+  // Each job takes two numbers from the clock.
   const std::vector<u32> when = read(began);
   EXPECT_EQ(when[0] / 2, 65U);
   EXPECT_EQ(when[1] / 2, 130U);
@@ -269,7 +269,7 @@ TEST_P(OrchestratorTest, AJobThatWasPassedOverOftenGoesFirst) {
 }
 
 TEST_P(OrchestratorTest, ThePriorityIsThatOfTheLaunch) {
-  // One worker, and all jobs are in flight: only the device can bring the urgent one forward.
+  // One worker, and all jobs in flight: only the device can prefer the urgent one.
   Options one = options();
   one.workers = 1;
   one.priorities = Priorities{};
@@ -313,12 +313,12 @@ TEST_P(OrchestratorTest, JobsAreCancelled) {
   EXPECT_FALSE(all[4].wait_for(1ms));
   std::atomic<u32> called{0};
   all[3].then([&](const Job& job) { called += job.state() == JobState::cancelled ? 1 : 100; });
-  EXPECT_TRUE(all[3].cancel());  // waits: ends at once
+  EXPECT_TRUE(all[3].cancel());  // waiting: ends at once
   EXPECT_EQ(called, 1U);
   EXPECT_EQ(all[3].state(), JobState::cancelled);
   DWELL_EXPECT_ERROR(all[3].wait(), errc::cancelled, HasSubstr("'add' was cancelled before it was admitted"));
   EXPECT_FALSE(all[3].cancel());
-  EXPECT_TRUE(all[1].cancel());  // is admitted: ends with its launch
+  EXPECT_TRUE(all[1].cancel());  // admitted: ends with its launch
   EXPECT_FALSE(all[1].done());
   runtime->resume();
   for (u32 i = 0; i < 6; ++i) EXPECT_EQ(after(all[i]), i == 1 || i == 3 ? JobState::cancelled : JobState::done) << i;
@@ -361,7 +361,7 @@ TEST_P(OrchestratorTest, AJobThatFailsHurtsNoOther) {
   const Job bad = jobs.submit(type, JobArguments().set(fails, 0, 5).set(adds, 1, 1U));
   const Job good = jobs.submit(type);
   const Job misfit = jobs.submit(type, JobArguments().set(adds, 1, 2U).set(adds, 2, 1.5F));
-  const Job again = jobs.submit(type);  // without the argument that the one before could set
+  const Job again = jobs.submit(type);  // without the argument that the previous job could set
   DWELL_EXPECT_ERROR(bad.wait(), errc::task_failed, HasSubstr("'fails'"));
   EXPECT_EQ(bad.state(), JobState::failed);
   DWELL_EXPECT_ERROR(misfit.wait(), errc::signature_mismatch, HasSubstr("argument at index 2 of node 'adds'"));
@@ -372,7 +372,7 @@ TEST_P(OrchestratorTest, AJobThatFailsHurtsNoOther) {
   const JobStatistics found = jobs.statistics().types[0];
   EXPECT_EQ(found.failed, 2U);
   EXPECT_EQ(found.done, 2U);
-  EXPECT_EQ(found.waited.count, 3U);  // those that were launched
+  EXPECT_EQ(found.waited.count, 3U);  // launched jobs
 }
 
 TEST_P(OrchestratorTest, CallbacksSubmitMoreJobs) {
@@ -392,7 +392,7 @@ TEST_P(OrchestratorTest, CallbacksSubmitMoreJobs) {
   jobs.submit(type).then([&](const Job& job) { next(job); });
   last.get_future().get();
   EXPECT_EQ(read(number)[0], appended(kSteps));
-  // Of a job that has ended: at once.
+  // Called at once if the job has ended.
   const Job job = jobs.submit(type);
   job.wait();
   bool called = false;
@@ -562,7 +562,7 @@ TEST_P(OrchestratorTest, JobsEndWhenTheRuntimeIsClosed) {
       if (i < 4) {
         EXPECT_EQ(why(all[i]), how == Close::now ? errc::cancelled : errc::ok) << i;
       } else {
-        // The second when its buffers went between two steps.
+        // stale_handle if the buffers went between two steps of the admission.
         EXPECT_THAT(why(all[i]), testing::AnyOf(errc::closed, errc::stale_handle)) << i;
       }
     }

@@ -1,4 +1,4 @@
-// Order between tasks: link, drain, and nothing else.
+// Order of tasks: link, drain, and none.
 #include "tests/conformance/suite.hpp"
 
 namespace dwell::test {
@@ -22,7 +22,7 @@ TEST_P(OrderTest, AChainRunsInOrder) {
   Runtime runtime(options());
   auto append = runtime.define<Append>("append", kAppend);
   auto number = filled<u32>(runtime, 1, 0);
-  // The very first task is linked to nothing.
+  // The first task is linked to nothing.
   for (u32 i = 0; i < 1000; ++i) runtime.submit(append, number, i, link);
   EXPECT_EQ(read(number)[0], appended(1000));
 }
@@ -39,7 +39,7 @@ TEST_P(OrderTest, ALongChainPassesTheRingManyTimes) {
 }
 
 TEST_P(OrderTest, TheFirstLinkWaitsForAnUntrackedTask) {
-  // The task before has left no word that a link may follow.
+  // The previous task is untracked, so a link cannot name it.
   for (int turn = 0; turn < 5; ++turn) {
     Runtime runtime(options());
     auto stamp = runtime.define<Stamp>("stamp", kStamp);
@@ -74,7 +74,7 @@ TEST_P(OrderTest, ChainsGoThroughOperatorsWideTasksAndLongOnes) {
   Options small = options();
   small.ring_slots = 256;
   Runtime runtime(small);
-  // Each adds to all cells, in its own way; a cell is right only if every step saw all groups of the step before.
+  // Each operator adds to all cells; a cell is right only if every step saw all groups of the previous step.
   auto narrow = runtime.define<void(Span<u32>, u32)>("narrow", R"(
     DWELL_OPERATOR(narrow)(dwell::Group g, dwell::Span<dwell::u32> x, dwell::u32 digit) {
       dwell::u32 sum = 0;
@@ -110,7 +110,7 @@ TEST_P(OrderTest, ChainsGoThroughOperatorsWideTasksAndLongOnes) {
 }
 
 TEST_P(OrderTest, ChainsRunBesideEachOther) {
-  // The head of the second chain does not wait for the first one.
+  // The head of the second chain does not wait for the first chain.
   Runtime runtime(options());
   auto hold = runtime.define<Hold>("hold", kHold);
   auto append = runtime.define<Append>("append", kAppend);
@@ -217,8 +217,7 @@ TEST_P(OrderTest, DrainsAloneAreAChain) {
 }
 
 TEST_P(OrderTest, ADrainHoldsAfterMoreDrainsThanAnEntryCanCount) {
-  // An entry carries the number of drains before it modulo 4096: a worker that comes to a new lease must not take an old count for the
-  // new one.
+  // An entry carries the number of drains before it modulo 4096: a worker of a new lease must not mistake an old count for the current one.
   Runtime runtime(options());
   auto stamp = runtime.define<Stamp>("stamp", kStamp);
   auto nothing = runtime.define("nothing", kNothing);
@@ -236,7 +235,7 @@ TEST_P(OrderTest, ADrainHoldsAfterMoreDrainsThanAnEntryCanCount) {
 }
 
 TEST_P(OrderTest, UnorderedTasksPassALongOne) {
-  // Also one that is held in front of them in the ring.
+  // Also one held in front of them in the ring.
   Runtime runtime(options());
   auto hold = runtime.define<Hold>("hold", kHold);
   auto nothing = runtime.define("nothing", kNothing);
@@ -266,7 +265,7 @@ TEST_P(OrderTest, SeveralThreadsLinkAndDrain) {
       for (u32 i = 0; i < kEach; ++i) {
         const u32 at = me * kEach + i;
         if (i % 50 == 49)
-          runtime.submit(append, numbers.slice(me, 1), i / 50, drain);  // drains are in order, also between other threads' tasks
+          runtime.submit(append, numbers.slice(me, 1), i / 50, drain);  // drains are ordered, also between tasks of other threads
         else if (i % 3 == 0)
           runtime.submit(add, cells, at, 1U);
         else

@@ -1,4 +1,4 @@
-// Parts of the loop that come with their first use, while others work.
+// Parts of the loop that are loaded at their first use, while tasks run.
 #include <algorithm>
 #include <atomic>
 #include <initializer_list>
@@ -13,7 +13,7 @@ namespace {
 
 class PartsTest : public DeviceTest {
  protected:
-  // Images are made by definitions and first uses alone.
+  // Only definitions and first uses make images.
   Options fixed(Parts parts) const {
     Options given = options();
     given.tier = Tier::relocatable;
@@ -25,7 +25,7 @@ class PartsTest : public DeviceTest {
 
 DWELL_ON_EVERY_DEVICE(PartsTest);
 
-// A first use of each part: what it does to the first cell, one more.
+// A first use of each part; each adds 1 to the first cell.
 struct FirstUses {
   explicit FirstUses(Runtime& of) : runtime(of), add(of.define<Add>("add", kAdd)), cells(filled<u32>(of, 8, 0)) {}
 
@@ -51,7 +51,7 @@ struct FirstUses {
   void cancel_one() {
     const auto hold = runtime.define<Hold>("hold", kHold);
     const Buffer<u32> ran = filled<u32>(runtime, 1, 0);
-    // The device sees to a cancel while the task that is in the way goes on: one that ends at once may be faster.
+    // Retries, because the device handles a cancel only while the blocking task runs; a task that ends early may be faster.
     u32 tries = 1;
     for (; tries <= 1000; ++tries) {
       Latch latch(runtime);
@@ -154,7 +154,7 @@ TEST_P(PartsTest, NamedPartsAreThereFromTheStart) {
   EXPECT_EQ(read(first.cells)[0], 6U);
 }
 
-// A task that is to be cancelled waits as a rule because others keep the workers, and these would keep an image from being loaded.
+// A task to be cancelled usually waits for busy workers, which would delay the loading of an image.
 TEST_P(PartsTest, AFirstCancelWaitsForNoTask) {
   Runtime runtime(fixed(Parts::used));
   FirstUses first(runtime);

@@ -1,4 +1,4 @@
-// Runtime::preempt: who gives way to a more urgent task, and who does not.
+// Runtime::preempt: which tasks yield to a more urgent one.
 #include <algorithm>
 
 #include "tests/conformance/suite.hpp"
@@ -19,7 +19,7 @@ class PreemptTest : public DeviceTest {
       if (holder.position == ticket.position()) return &holder;
     return nullptr;
   }
-  static constexpr auto kSoon = 30s;  // on a machine that has other work too
+  static constexpr auto kSoon = 30s;  // generous, for a busy machine
 };
 DWELL_ON_EVERY_DEVICE(PreemptTest);
 
@@ -68,7 +68,7 @@ TEST_P(PreemptTest, TasksThatDoNotYieldAreNamed) {
   EXPECT_THAT(to_string(late), AllOf(HasSubstr("no worker was free within"), HasSubstr("ticket " + std::to_string(holds[0].position()) +
                                                                                        " of operator hold (version 1), priority 1,"
                                                                                        " holds worker")));
-  // The request stands: the next call finds the worker that it gets.
+  // The request is still pending: the next call gets the worker.
   latches[0].release();
   const Preemption had = runtime.preempt(6, kSoon);
   EXPECT_TRUE(had.in_time);
@@ -123,7 +123,7 @@ TEST_P(PreemptTest, MoreUrgentTasksComeFirstAndLessUrgentOnesDoNot) {
   Latch latch(runtime);
   runtime.submit(hold, latch.words());
   latch.await();
-  // They wait for the worker: the request goes between them.
+  // They wait for the worker; the request overtakes them.
   std::vector<Ticket> lower;
   for (int i = 0; i < 20; ++i) lower.push_back(runtime.submit(spin, u64{20'000'000}, priority(2)));
   std::this_thread::sleep_for(20ms);

@@ -1,4 +1,4 @@
-// Priorities: which of the tasks that wait for a worker begins first.
+// Priorities: the order of tasks that wait for a worker.
 #include <algorithm>
 #include <numeric>
 
@@ -7,9 +7,9 @@
 namespace dwell::test {
 namespace {
 
-constexpr u32 kAge = 64;  // tasks of higher priorities that begin before one that waits
+constexpr u32 kAge = 64;  // tasks of higher priorities that overtake a waiting one at most
 
-// Makes `count` children, each of which takes a number from the clock.
+// Spawns `count` children, each of which takes a number from the clock.
 constexpr const char* kFamily = R"(
 DWELL_OPERATOR(child)(dwell::Group g, dwell::Span<dwell::u32> clock, dwell::Span<dwell::u32> last, dwell::u64 ns) {
   if (g.rank() == 0) {
@@ -27,7 +27,7 @@ DWELL_OPERATOR(parent)(dwell::Group g, dwell::Span<dwell::u32> clock, dwell::Spa
 
 class PriorityTest : public DeviceTest {
  protected:
-  // One worker, so that the order in which tasks begin is the runtime's choice alone.
+  // One worker, so that only the runtime decides the order.
   Options one_worker() const {
     Options one = options();
     one.workers = 1;
@@ -35,11 +35,11 @@ class PriorityTest : public DeviceTest {
     return one;
   }
 
-  // Buffers for the numbers that `stamp` takes.
+  // Buffers for the stamps.
   struct Stamps {
     Stamps(Runtime& runtime, std::size_t count)
         : clock(filled<u32>(runtime, 1, 0)), began(filled<u32>(runtime, count, ~0U)), ended(filled<u32>(runtime, count, ~0U)) {}
-    // The tasks in the order in which they began.
+    // The tasks in the order of their begins.
     std::vector<u32> order() const {
       const std::vector<u32> when = read(began);
       std::vector<u32> all(when.size());
@@ -52,7 +52,7 @@ class PriorityTest : public DeviceTest {
     Buffer<u32> ended;
   };
 
-  // Submits tasks of these priorities while the only worker is busy. Returns the order in which they began.
+  // Submits tasks of these priorities while the only worker is busy. Returns the order of their begins.
   std::vector<u32> order_of(const Options& options, const std::vector<u32>& priorities) {
     Runtime runtime(options);
     auto stamp = runtime.define<Stamp>("stamp", kStamp);
@@ -72,7 +72,7 @@ class PriorityTest : public DeviceTest {
 DWELL_ON_EVERY_DEVICE(PriorityTest);
 
 TEST_P(PriorityTest, TheMostUrgentTaskBeginsFirst) {
-  // On the CPU the worker that holds fetches nothing: it finds all of them behind the task.
+  // The held worker fetches nothing on the CPU: it finds all tasks afterwards.
   Random random(1);
   std::vector<u32> priorities(kAge - 4);
   for (u32& each : priorities) each = random() % 8;
@@ -102,7 +102,7 @@ TEST_P(PriorityTest, NoPriorityStarves) {
 
 TEST_P(PriorityTest, AnUrgentTaskGetsAWorkerAtTheNextNodeOfALessUrgentGraph) {
   constexpr u32 kNodes = 400;
-  constexpr u64 kLong = 200'000;  // ns a node
+  constexpr u64 kLong = 200'000;  // ns for each node
   for (const bool chain : {true, false}) {
     Runtime runtime(one_worker());
     auto stamp = runtime.define<Stamp>("stamp", kStamp);
@@ -126,7 +126,7 @@ TEST_P(PriorityTest, AnUrgentTaskGetsAWorkerAtTheNextNodeOfALessUrgentGraph) {
   }
 }
 
-// Each group waits for the other, for half a second at most: less than the graph beside it takes.
+// Each group waits for the other, at most half a second: less than the graph beside it takes.
 constexpr const char* kMeetSoon = R"(
 DWELL_OPERATOR(meet)(dwell::Group g, dwell::Span<dwell::u32> came) {
   using namespace dwell::device;
@@ -146,16 +146,16 @@ DWELL_OPERATOR(meet)(dwell::Group g, dwell::Span<dwell::u32> came) {
 
 TEST_P(PriorityTest, AnUrgentTaskThatComesFromAnotherWorkerGetsAWorkerToo) {
   constexpr u32 kNodes = 1'200;
-  constexpr u64 kLong = 1'000'000;  // ns a node
+  constexpr u64 kLong = 1'000'000;  // ns for each node
   Options two = one_worker();
   two.workers = 2;
-  two.lease = 10s;  // at the end of one a graph gives way to everything
+  two.lease = 10s;  // at the end of a lease, a graph yields to all tasks
   Runtime runtime(two);
   auto spin = runtime.define<Spin>("spin", kSpin);
   auto hold = runtime.define<Hold>("hold", kHold);
   auto meet = runtime.define<void(Span<u32>)>("meet", kMeetSoon);
   const auto came = filled<u32>(runtime, 1, 0);
-  // Links are in use from now on, so that `after` is no drain.
+  // Links are in use from here on, so that `after` is no drain.
   runtime.submit(spin, u64{0});
   runtime.submit(spin, u64{0}, link).wait();
   Graph graph;
@@ -261,7 +261,7 @@ TEST_P(PriorityTest, TasksOfAllKindsRunOnceWithPriorities) {
   }
   runtime.wait_all();
   EXPECT_EQ(read(nodes), std::vector<u32>(kNodes, launches));
-  // The same choices again.
+  // Repeats the random choices.
   Random again(7);
   for (u32 i = 0; i < kTasks; ++i) {
     static_cast<void>(again());
@@ -282,7 +282,7 @@ TEST_P(PriorityTest, TasksThatWaitByPriorityAreCancelled) {
   Latch latch(runtime);
   runtime.submit(hold, latch.words());
   latch.await();
-  // The other worker puts all that the ring holds on their levels, and runs them one by one.
+  // The other worker moves the ring's tasks to their levels, and runs them one by one.
   Random random(3);
   std::vector<Ticket> tickets;
   for (u32 i = 0; i < kTasks; ++i)
@@ -307,7 +307,7 @@ TEST_P(PriorityTest, PrioritiesAreChecked) {
   with.submit(nothing, priority(7)).wait();
   Runtime without(options());
   auto same = without.define<void()>("nothing", kNothing);
-  without.submit(same, priority(3)).wait();  // that of all tasks
+  without.submit(same, priority(3)).wait();  // the default priority
   DWELL_EXPECT_ERROR(without.submit(same, priority(4)), errc::unsupported, HasSubstr("the option priorities"));
   Graph graph;
   graph.add(same);

@@ -1,11 +1,11 @@
-// Tasks that run several times, one run behind the other.
+// Tasks that run several times in sequence.
 #include "tests/conformance/suite.hpp"
 
 namespace dwell::test {
 namespace {
 
-// Each run reads what the run before has written: the cell at 0 counts runs, those behind it say in which run they were written. Fails in
-// run `bad`.
+// Each run reads the results of the previous run: cell 0 counts runs, the cells behind it hold the number of the run that wrote them. Fails
+// in run `bad`.
 constexpr const char* kCount = R"(
 DWELL_OPERATOR(count)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 bad) {
   const dwell::u32 run = cells[0];
@@ -15,7 +15,7 @@ DWELL_OPERATOR(count)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 
 })";
 using Count = void(Span<u32>, u32);
 
-// Holds its worker for some microseconds a run.
+// Runs for some microseconds.
 constexpr const char* kSlow = R"(
 DWELL_OPERATOR(slow)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 us) {
   if (g.rank() != 0) return;
@@ -105,7 +105,7 @@ TEST_P(RepeatTest, ATaskOfSeveralSlotsKeepsItsArguments) {
   for (u32 i = 0; i < 60; ++i) EXPECT_EQ(sums[i], i * 300);
 }
 
-// The next run starts when all that the one before has made is complete, with the arguments of the task.
+// The next run starts, with the task's arguments, when all tasks that the previous one made are complete.
 TEST_P(RepeatTest, RunsThatMakeTasksFollowTheirEnd) {
   Runtime runtime(options());
   const auto add = runtime.define<void(Span<u32>, u32)>("add_one", R"(
@@ -145,7 +145,7 @@ TEST_P(RepeatTest, GivesItsWorkerToTheNextLease) {
 TEST_P(RepeatTest, ARunIsWhatTheTimeoutMeans) {
   Options given = options();
   given.task_timeout = kSanitized ? 2s : 500ms;
-  given.lease = 10 * given.task_timeout;  // between two leases the record is another one anyway
+  given.lease = 10 * given.task_timeout;  // in another lease, the record would change anyway
   Runtime runtime(given);
   const auto slow = runtime.define<Count>("slow", kSlow);
   const Buffer<u32> cells = filled<u32>(runtime, 1, 0);
@@ -173,7 +173,7 @@ TEST_P(RepeatTest, AllRunsAreOfTheVersionOfTheTicket) {
   for (u32 version = 0; version < kVersions; ++version) {
     if (version != 0) mark.redefine(source(version));
     cells.push_back(filled<u32>(runtime, kVersions, 0));
-    tickets.push_back(runtime.submit(mark, cells.back(), repeat(3000)));  // 60 ms: others come meanwhile
+    tickets.push_back(runtime.submit(mark, cells.back(), repeat(3000)));  // 60 ms: later versions are defined meanwhile
   }
   for (u32 version = 0; version < kVersions; ++version) {
     tickets[version].wait();

@@ -1,4 +1,4 @@
-// Tasks that operators make: children, continuations, and when their parents are complete.
+// Tasks that operators make: children, continuations, and completion of their parents.
 #include "tests/conformance/suite.hpp"
 
 namespace dwell::test {
@@ -7,8 +7,8 @@ namespace {
 class SpawnTest : public DeviceTest {};
 DWELL_ON_EVERY_DEVICE(SpawnTest);
 
-// fib(n) into out[0], by fork and join. Cells of each call lie behind it: children at 1 and at 1 + the cells of the first, which is at most
-// cells(n - 1) long.
+// Computes fib(n) into out[0] by fork and join. The cells of each call lie behind out[0]: those of the first child, at most cells(n - 1),
+// at 1, those of the second behind them.
 constexpr const char* kFib = R"(
 DWELL_USES(fib, dwell::u32, dwell::Span<dwell::u64>)
 DWELL_USES(add, dwell::Span<dwell::u64>, dwell::u64, dwell::u64)
@@ -49,7 +49,7 @@ TEST_P(SpawnTest, ForkAndJoin) {
   }
 }
 
-// A tree: each task of a level makes `fan` of the next, and each leaf counts.
+// A tree: each task of a level spawns `fan` tasks of the next, and each leaf counts.
 constexpr const char* kTree = R"(
 DWELL_USES(tree, dwell::u32, dwell::u32, dwell::Span<dwell::u64>)
 DWELL_OPERATOR(tree)(dwell::Group g, dwell::u32 levels, dwell::u32 fan, dwell::Span<dwell::u64> count) {
@@ -98,7 +98,7 @@ TEST_P(SpawnTest, TasksOutlastLeasesAndParks) {
   EXPECT_EQ(read(count)[0], std::uint64_t{kTrees} << kLevels);
 }
 
-// A task whose children all fail; all count.
+// A task whose children all count and fail.
 constexpr const char* kFailing = R"(
 DWELL_USES(failing, dwell::u32, dwell::Span<dwell::u32>)
 DWELL_USES(last, dwell::Span<dwell::u32>)
@@ -158,7 +158,7 @@ TEST_P(SpawnTest, NodesOfGraphsMakeTasks) {
     DWELL_OPERATOR(move)(dwell::Group g, dwell::Span<dwell::u64> out, dwell::u64 to) {
       if (g.rank() == 0) out[to] = out[0];
     })");
-  // Stages of trees beside each other, of one width after the other; behind each, a node sees all that they have counted.
+  // Stages of concurrent trees, of these widths; a node behind each stage sees all their counts.
   constexpr u32 kLevels = 4;
   const std::vector<u32> widths = {1, 1, 3, 20, 1, 100, 1, 1};
   auto out = filled<std::uint64_t>(runtime, 1 + widths.size(), 0);
@@ -262,8 +262,8 @@ TEST_P(SpawnTest, WideTasksMakeNone) {
 
 // ---- Children that follow others ---------------------------------------------------------------------------------------------------
 
-// Child i follows i - 2, i - 3 and i - 5. It looks whether the cells of all of these hold the round, and leaves it to a child of its own to
-// store that in its cell. Cell 0 counts what came too early.
+// Child i follows i - 2, i - 3 and i - 5. It checks that their cells hold the round, and spawns a child that stores the round in its own
+// cell. Cell 0 counts early starts.
 constexpr const char* kWeb = R"(
 DWELL_USES(look, dwell::Span<dwell::u32>, dwell::u32, dwell::u32, dwell::u32, dwell::u32, dwell::u32)
 DWELL_OPERATOR(web)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 round) {
@@ -363,7 +363,7 @@ TEST_P(SpawnTest, OnlyChildrenOfTheRunningOperatorAreFollowed) {
 
 // ---- Joins -------------------------------------------------------------------------------------------------------------------------
 
-// Each of n parts, made by a tree, writes its cell and arrives; the join adds all up.
+// Each of n parts, made by a tree, writes its cell and arrives; the join adds them up.
 constexpr const char* kParts = R"(
 DWELL_USES(parts, dwell::Join, dwell::Span<dwell::u32>, dwell::u32, dwell::u32)
 DWELL_OPERATOR(parts)(dwell::Group g, dwell::Join join, dwell::Span<dwell::u32> cells, dwell::u32 first, dwell::u32 count) {
@@ -382,7 +382,7 @@ DWELL_OPERATOR(total)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 
   for (dwell::u32 i = 0; i < count; ++i) { sum += cells[i + 1]; cells[i + 1] = 0; }
   cells[0] += sum;
 })";
-// `own`: so many arrivals are the operator's own. `missing`: so many never come.
+// `own`: arrivals made by the operator itself. `missing`: arrivals that never come.
 constexpr const char* kJoined = R"(
 DWELL_USES(parts, dwell::Join, dwell::Span<dwell::u32>, dwell::u32, dwell::u32)
 DWELL_USES(total, dwell::Span<dwell::u32>, dwell::u32)
@@ -472,7 +472,7 @@ TEST_P(SpawnTest, ArrivalsThatMayNotComeAreRefused) {
   auto cells = filled<u32>(runtime, 5, 0);
   DWELL_EXPECT_ERROR(runtime.submit(twice, cells).wait(), errc::task_failed, HasSubstr("all its arrivals"));
   EXPECT_EQ(read(cells)[0], 3U) << "one too many";
-  // A join while its maker runs, and the same when that is over, by a task that has nothing to do with it.
+  // An unrelated task arrives at a join while its maker runs, and again when the maker has ended.
   auto maker = runtime.define<void(Span<u32>)>("maker", R"(
     DWELL_USES(mark, dwell::Span<dwell::u32>, dwell::u32, dwell::u32)
     DWELL_OPERATOR(maker)(dwell::Group g, dwell::Span<dwell::u32> cells) {
@@ -506,7 +506,7 @@ TEST_P(SpawnTest, ArrivalsThatMayNotComeAreRefused) {
   }
 }
 
-// The second join gets the record of the first, which has had its arrival, or starved.
+// The second join reuses the record of the first, which has completed or starved.
 TEST_P(SpawnTest, AnArrivalCountsForItsOwnJoinAlone) {
   Runtime runtime(options());
   runtime.define("mark", kMark);
@@ -552,7 +552,7 @@ TEST_P(SpawnTest, AFailedArrivalCancelsNothing) {
 
 // ---- Trees of all shapes -----------------------------------------------------------------------------------------------------------
 
-// Each task counts, and makes others in one of many ways, told by its seed alone.
+// Each task counts, and spawns others in a way chosen by its seed.
 constexpr const char* kMixed = R"(
 DWELL_USES(mixed, dwell::u32, dwell::u32, dwell::u32, dwell::Join, dwell::Span<dwell::u32>)
 static DWELL_DEVICE dwell::u32 of_seed(dwell::u32 seed, dwell::u32 n) {
@@ -589,7 +589,7 @@ std::uint32_t of_seed(std::uint32_t seed, std::uint32_t n) {
   x *= 3266489917U;
   return x ^ x >> 16U;
 }
-// Tasks of such a tree.
+// The number of tasks of such a tree.
 std::uint32_t mixed(std::uint32_t seed, std::uint32_t levels) {
   if (levels == 0) return 1;
   const std::uint32_t n = 1 + of_seed(seed, 0) % 4;
@@ -633,7 +633,7 @@ TEST_P(SpawnTest, TreesOfChildrenFollowersJoinsAndContinuations) {
 TEST_P(SpawnTest, AChainOfAnyLengthNeedsNoRoom) {
   Options few = options();
   few.workers = 2;
-  // As few as there may be; on CUDA workers of several leases have some at hand.
+  // The minimum; on CUDA, workers of several leases cache some records.
   few.spawned_tasks = on_cpu() ? 1 : 1024;
   Runtime runtime(few);
   auto tree = runtime.define<Tree>("tree", kTree);

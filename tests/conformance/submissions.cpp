@@ -1,4 +1,4 @@
-// Tasks that a collector of operations has submitted.
+// The list of tasks submitted by a collector of operations.
 #include <dwell/detail/submissions.hpp>
 
 #include "tests/conformance/suite.hpp"

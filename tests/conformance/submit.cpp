@@ -154,7 +154,7 @@ TEST_P(SubmitTest, SubmitManyRunsEachOnce) {
   constexpr std::size_t kCells = 5000;
   auto cells = filled<u32>(runtime, kCells, 0);
   EXPECT_TRUE(runtime.submit_many(add, 0, [](std::size_t, auto&&) {}).done());
-  // The last two are more than the ring holds.
+  // The last two are larger than the ring.
   for (const std::size_t count : {1U, 63U, 64U, 65U, 1500U, 5000U}) {
     const Ticket last =
         runtime.submit_many(add, count, [&](std::size_t i, auto&& put) { put(cells, static_cast<u32>(i), static_cast<u32>(i) + 1); });
@@ -231,7 +231,7 @@ TEST_P(SubmitTest, AFullRingRefusesAndThenTakesMore) {
       ++taken;
       ASSERT_LE(taken, 128U);
     }
-    // A place or two hold no task.
+    // One or two places hold no task.
     EXPECT_GE(taken, 120U);
     EXPECT_FALSE(runtime.try_submit(add, cells, placed, 1U));
     runtime.resume();

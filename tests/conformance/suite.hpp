@@ -1,4 +1,4 @@
-// Shared by the conformance, stress and GPU tests: the devices they run on, and operators that work on every one.
+// Shared by the conformance, stress and GPU tests: the devices under test, and operators for all of them.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -43,7 +43,7 @@ inline std::vector<std::string> devices() {
   return chosen.empty() ? std::vector<std::string>{"cpu", "cuda:0"} : std::vector<std::string>{chosen};
 }
 
-// Why a device cannot be opened; empty if it can. Looks once a device, since opening one takes a while.
+// Returns why a device cannot be opened; empty if it can. Cached, because opening takes a while.
 inline const std::string& missing(const std::string& device) {
   static std::map<std::string, std::string> known;
   const auto [at, fresh] = known.try_emplace(device);
@@ -60,7 +60,7 @@ inline const std::string& missing(const std::string& device) {
   return at->second;
 }
 
-// Ends the program when a test hangs, so that one that waits for ever fails under its own name and at once.
+// Aborts the program when a test hangs, so that the test fails under its own name.
 class Watchdog {
  public:
   explicit Watchdog(std::chrono::seconds limit) : thread_([this, limit] { watch(limit); }) {}
@@ -98,7 +98,7 @@ class DeviceTest : public testing::TestWithParam<std::string> {
   void SetUp() override {
     const std::string& why = missing(GetParam());
     if (!why.empty()) {
-      // A device that is named must be tested.
+      // A device that was named must be tested.
       ASSERT_EQ(environment("DWELL_TEST_DEVICE"), "") << why;
       GTEST_SKIP() << why;
     }
@@ -109,23 +109,23 @@ class DeviceTest : public testing::TestWithParam<std::string> {
   virtual std::chrono::seconds limit() const { return kSanitized ? 240s : 60s; }
 
   bool on_cpu() const { return GetParam() == "cpu"; }
-  // A small ring, so that it is full and wraps often; on the CPU more workers than one.
+  // A small ring that is often full and wraps often; more than one worker on the CPU.
   Options options() const {
     Options options;
     options.device = GetParam();
     options.workers = on_cpu() ? 2 : 0;
     options.ring_slots = 1024;
-    options.task_timeout = 0ns;  // on a machine that has other work too, nothing is too slow
+    options.task_timeout = 0ns;  // no timeout: a busy machine may be slow
     options.parts = parts_asked();
     return options;
   }
-  // For what first uses a part of the loop while a task runs that waits for the test.
+  // For tests in which a part is first used while a task waits for the test.
   Options with_all_parts() const {
     Options given = options();
     given.parts = Parts::all;
     return given;
   }
-  // Of another runtime beside the one that is tested.
+  // Options of a second runtime.
   Options little() const {
     Options little = options();
     little.workers = 1;
@@ -134,14 +134,14 @@ class DeviceTest : public testing::TestWithParam<std::string> {
   }
 
  private:
-  // By DWELL_TEST_PARTS: `all`, or a `random` set, which is the same for a test each time. Else those that the test uses.
+  // Reads DWELL_TEST_PARTS: `all`, or a `random` set that is the same for each run of a test. Default: the parts that the test uses.
   static Parts parts_asked() {
     const std::string& asked = environment("DWELL_TEST_PARTS");
     if (asked == "all") return Parts::all;
     Parts parts;
     if (asked != "random") return parts;
     const testing::TestInfo& test = *testing::UnitTest::GetInstance()->current_test_info();
-    // One of 16 sets: the loop of each has to be compiled once.
+    // One of 16 sets only, because the loop of each must be compiled.
     const std::size_t number = std::hash<std::string>()(std::string(test.test_suite_name()) + "." + test.name()) % 16;
     std::mt19937 random(static_cast<std::mt19937::result_type>(number));
     for (std::size_t i = 0; i < kPartNames.size(); ++i)
@@ -166,14 +166,14 @@ inline std::string device_name(const testing::TestParamInfo<std::string>& info) 
 
 inline constexpr const char* kNothing = "DWELL_OPERATOR(nothing)(dwell::Group) {}\n";
 
-// Adds to one cell, also beside others that do.
+// Adds to one cell; safe beside other tasks.
 inline constexpr const char* kAdd = R"(
 DWELL_OPERATOR(add)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 at, dwell::u32 value) {
   if (g.rank() == 0) dwell::device::fetch_add<dwell::device::Order::relaxed>(&cells[at], value);
 })";
 using Add = void(Span<u32>, u32, u32);
 
-// The same, the value being the last of so many words that the task takes several slots.
+// The same; the value is the last of so many words that the task takes several slots.
 struct Padded {
   explicit Padded(u32 value) : word{} { word[39] = value; }
   u32 word[40];
@@ -193,7 +193,7 @@ DWELL_OPERATOR(spin)(dwell::Group g, dwell::u64 ns) {
 })";
 using Spin = void(u64);
 
-// Says that it has started, and runs until the host lets it go: Latch holds both words. Gives up after twenty seconds with code 99.
+// Reports its start, and runs until the host releases it (Latch). Fails with code 99 after twenty seconds.
 inline constexpr const char* kHold = R"(
 DWELL_OPERATOR(hold)(dwell::Group g, dwell::Span<dwell::u32> latch) {
   using namespace dwell::device;
@@ -212,7 +212,7 @@ DWELL_OPERATOR(hold)(dwell::Group g, dwell::Span<dwell::u32> latch) {
 })";
 using Hold = void(Span<u32>);
 
-// Goes on when two groups are there, at a place of its own. Gives up after twenty seconds with code 98.
+// Continues when two groups have arrived at cell `at`. Fails with code 98 after twenty seconds.
 inline constexpr const char* kMeet = R"(
 DWELL_OPERATOR(meet)(dwell::Group g, dwell::Span<dwell::u32> there, dwell::u32 place) {
   using namespace dwell::device;
@@ -231,7 +231,7 @@ DWELL_OPERATOR(meet)(dwell::Group g, dwell::Span<dwell::u32> there, dwell::u32 p
 })";
 using Meet = void(Span<u32>, u32);
 
-// Takes a number from a common clock when it starts and another when it ends, `ns` later; each group of a wide task for itself.
+// Takes a number from a common clock at its begin and at its end, `ns` later; each group of a wide task separately.
 inline constexpr const char* kStamp = R"(
 DWELL_OPERATOR(stamp)(dwell::Group g, dwell::Span<dwell::u32> clock, dwell::Span<dwell::u32> began, dwell::Span<dwell::u32> ended,
                       dwell::u32 at, dwell::u64 ns) {
@@ -246,7 +246,7 @@ DWELL_OPERATOR(stamp)(dwell::Group g, dwell::Span<dwell::u32> clock, dwell::Span
 })";
 using Stamp = void(Span<u32>, Span<u32>, Span<u32>, u32, u64);
 
-// Appends to a number: only the right order gives the right result. See `appended`.
+// Appends to a number: only the right order gives the right result (`appended`).
 inline constexpr const char* kAppend = R"(
 DWELL_OPERATOR(append)(dwell::Group g, dwell::Span<dwell::u32> number, dwell::u32 digit) {
   if (g.rank() == 0) number[0] = number[0] * 31 + digit;
@@ -261,7 +261,7 @@ DWELL_OPERATOR(fail)(dwell::Group g, dwell::i32 code) {
 })";
 using Fail = void(i32);
 
-// Writes `value` to a cell of its own: versions tell themselves apart by the value.
+// Writes `value` to its own cell: values identify versions.
 inline std::string mark_with(u32 value) {
   return "DWELL_OPERATOR(mark)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 at) {\n"
          "  if (g.rank() == 0) dwell::device::fetch_add<dwell::device::Order::relaxed>(&cells[at], " +
@@ -269,7 +269,7 @@ inline std::string mark_with(u32 value) {
 }
 using Mark = void(Span<u32>, u32);
 
-// A task that runs as long as the host likes.
+// Holds a task until the host releases it.
 class Latch {
  public:
   explicit Latch(Runtime& runtime) : words_(runtime.allocate<u32>(2, Memory::host)) { reset(); }
@@ -310,14 +310,14 @@ Buffer<T> filled(Runtime& runtime, std::size_t count, T value) {
   return buffer;
 }
 
-// The result of `append` for the digits 0 .. count - 1.
+// The result of `append` for the numbers 0 to count - 1.
 inline u32 appended(u32 count) {
   u32 number = 0;
   for (u32 i = 0; i < count; ++i) number = number * 31 + i;
   return number;
 }
 
-// Numbers that are the same in every run.
+// Random numbers that are the same in every run.
 class Random {
  public:
   explicit Random(u32 seed) : engine_(seed) {}
@@ -327,7 +327,7 @@ class Random {
   std::mt19937 engine_;
 };
 
-// Waits until `condition` holds, for at most `limit`; whether it came to hold.
+// Waits up to `limit` until `condition` holds. Returns whether it does.
 inline bool eventually(const std::function<bool()>& condition, std::chrono::milliseconds limit = 10s) {
   const auto start = Clock::now();
   while (!condition()) {

@@ -1,4 +1,4 @@
-// Operators replaced while tasks flow.
+// Redefinition of operators while tasks run.
 #include "tests/conformance/suite.hpp"
 
 namespace dwell::test {
@@ -100,7 +100,7 @@ TEST_P(SwapTest, ALinkedTaskRunsTheVersionOfItsSubmission) {
 }
 
 TEST_P(SwapTest, TasksFlowWhileAnOperatorIsReplaced) {
-  // The version may only grow along the tickets, and tasks submitted after redefine has returned run the new one.
+  // Versions must only grow along the tickets; tasks submitted after redefine returned run the new version.
   constexpr u32 kSwaps = 12;
   Options small = options();
   small.ring_slots = 256;
@@ -154,7 +154,7 @@ TEST_P(SwapTest, TasksFlowWhileAnOperatorIsReplaced) {
 }
 
 TEST_P(SwapTest, ManySwapsLeaveRoomInTheImage) {
-  // Versions that nobody needs go, so that going back and forth does not fill the table.
+  // Unneeded versions are dropped, so rolling back and forth does not fill the table.
   Runtime runtime(options());
   auto mark = runtime.define<Mark>("mark", mark_with(1));
   auto cells = filled<u32>(runtime, 200, 0);
@@ -242,7 +242,7 @@ TEST_P(SwapTest, AFailedLinkLeavesTheOldImage) {
       mark.redefine(declared);
       FAIL();
     } catch (const Error& error) {
-      // The host compiler links while it compiles.
+      // The host compiler links while compiling.
       EXPECT_TRUE(error.kind() == errc::link_failed || error.kind() == errc::compile_failed) << error.what();
       EXPECT_THAT(error.message(), HasSubstr("nowhere_to_be_found"));
     }
@@ -299,7 +299,7 @@ TEST_P(SwapTest, MessagesNameTheFailedVersion) {
   std::vector<Ticket> tickets;
   tickets.push_back(runtime.submit(fail));
   const auto source = [](u32 code) { return "DWELL_OPERATOR(fail)(dwell::Group g) { g.fail(" + std::to_string(code) + "); }"; };
-  // Long after the first version has left the image, and another has its place.
+  // Long after the first version left the image and another took its place.
   for (u32 i = 2; i <= 6; ++i) {
     runtime.wait_all();
     fail.redefine(source(i));
@@ -327,7 +327,7 @@ TEST_P(SwapTest, ManyOperatorsLiveInOneImage) {
 }
 
 TEST_P(SwapTest, OperatorsOfOneSourceAreToldApart) {
-  // Two names in one source; helpers and file-scope variables of the same name in two operators.
+  // Two operators in one source; equal helpers and file-scope variables in two operators.
   Runtime runtime(options());
   const std::string text =
       "static const dwell::u32 kTable[2] = {3, 4};\n"

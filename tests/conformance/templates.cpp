@@ -7,7 +7,7 @@ namespace {
 class TemplateTest : public DeviceTest {};
 DWELL_ON_EVERY_DEVICE(TemplateTest);
 
-// Two parameters, one of them no type; `factor` tells versions apart.
+// A template with two parameters, one of them a value; `factor` distinguishes versions.
 std::string scaled(int factor) {
   return "template <class T, int N>\n"
          "DWELL_OPERATOR(scaled)(dwell::Group g, T a, dwell::Span<const T> x, dwell::Span<T> y) {\n"

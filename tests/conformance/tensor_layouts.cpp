@@ -1,4 +1,4 @@
-// Each operation on each type of elements in each layout, against the same on elements behind each other: the same bits.
+// Each operation, element type and layout gives the same bits as with contiguous elements.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -18,7 +18,7 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-// A tensor in memory of its own: strides, and the place of its first element, both in elements.
+// A layout: strides, and the index of the first element, both in elements.
 struct Lying {
   Dims shape;
   Dims strides;
@@ -29,7 +29,7 @@ struct Lying {
     for (std::size_t dim = 0; dim < shape.size(); ++dim) reach += std::max<std::int64_t>((shape[dim] - 1) * strides[dim], 0);
     return reach;
   }
-  // The places of its elements, broadcast to a shape.
+  // The memory indices of its elements, broadcast to a shape.
   std::vector<std::size_t> places(const Dims& broadcast) const {
     std::vector<std::size_t> all;
     for_each(broadcast, [&](const std::vector<std::int64_t>& at) {
@@ -55,7 +55,7 @@ std::vector<LayoutCase> layouts() {
   const Lying gaps{shape, {90, 17, 2}, 1};
   const Lying backwards{shape, {-35, -7, -1}, 104};
   const Lying number{{}, {}};
-  const std::int64_t n = 1301;  // a block and some more
+  const std::int64_t n = 1301;  // more than one block
   return {
       {"one after the other", {{n}, {1}}, {Lying{{n}, {1}}, {{n}, {1}}, {{n}, {1}}}},
       {"apart from packs", {{n}, {1}, 3}, {Lying{{n}, {1}, 1}, {{n}, {1}, 2}, {{n}, {1}}}},
@@ -72,7 +72,7 @@ std::vector<LayoutCase> layouts() {
   };
 }
 
-// A number of `type` as bytes: small ones, 0, for floating point also what is no number, of integers now and then all bits.
+// Writes a random number of `type`: small values, 0, NaN for floating point, and for integers sometimes any bits.
 void put_element(ElementType type, Random& random, std::byte* to) {
   const auto put = [&](auto value) { std::memcpy(to, &value, sizeof(value)); };
   const u32 chance = random() % 16;
@@ -91,7 +91,7 @@ void put_element(ElementType type, Random& random, std::byte* to) {
 
 class TensorLayoutsTest : public TensorTest {
  protected:
-  // A tensor, and the memory around it as this program knows it.
+  // A tensor, and the expected contents of its memory.
   struct Placed {
     Buffer<std::byte> buffer;
     Bytes memory;
@@ -110,7 +110,7 @@ class TensorLayoutsTest : public TensorTest {
     for (std::size_t at = 0; at < memory.size(); at += bytes_of(type)) put_element(type, random_, &memory[at]);
     return placed(lying, type, std::move(memory));
   }
-  // The same elements, broadcast to a shape, behind each other.
+  // The same elements, broadcast to a shape, contiguous.
   Placed dense(const Placed& of, const Lying& lying, const Dims& shape) {
     const std::size_t width = bytes_of(of.view.type());
     Bytes memory;
@@ -128,10 +128,10 @@ class TensorLayoutsTest : public TensorTest {
              : count == 2 ? Expression::of(op, of[0], of[1])
                           : Expression::of(op, of[0], of[1], of[2]);
     } catch (const Error&) {
-      return std::nullopt;  // not for elements of this type
+      return std::nullopt;  // undefined for this element type
     }
   }
-  // Where the result of an operation is to be, and where what it should be.
+  // The result of an operation in its layout, and the contiguous expected one.
   struct Result {
     const char* name;
     Placed lying;
@@ -145,7 +145,7 @@ class TensorLayoutsTest : public TensorTest {
     std::array<TensorView, 4> views;
     std::array<TensorView, 4> flat;
     for (std::size_t i = 0; i < 4; ++i) {
-      const Lying& lying = of.operands[std::min<std::size_t>(i, 2)];  // the condition lies as the third operand does
+      const Lying& lying = of.operands[std::min<std::size_t>(i, 2)];  // the condition has the layout of the third operand
       operands[i] = random_operand(lying, i == 3 ? ElementType::boolean : type);
       alike[i] = dense(operands[i], lying, shape);
       views[i] = operands[i].view;
@@ -171,7 +171,7 @@ class TensorLayoutsTest : public TensorTest {
     for (Result& result : results) {
       const std::size_t width = bytes_of(result.lying.view.type());
       const Bytes expected = read(result.expected.buffer);
-      Bytes& memory = result.lying.memory;  // as it should be: nothing else has changed
+      Bytes& memory = result.lying.memory;  // the expected contents: nothing else has changed
       for (std::size_t i = 0; i < places.size(); ++i) std::copy_n(&expected[i * width], width, &memory[places[i] * width]);
       EXPECT_EQ(read(result.lying.buffer), memory) << result.name << " of " << name_of(type);
     }

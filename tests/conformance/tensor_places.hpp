@@ -1,4 +1,4 @@
-// The elements of a tensor, one after the other.
+// Iterates over the elements of a tensor.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace dwell::test {
 
-// Calls f with the coordinates of each element of a shape, in the order of rows.
+// Calls f with the coordinates of each element of a shape, in row-major order.
 template <class F>
 void for_each(const Dims& shape, F f) {
   std::vector<std::int64_t> at(shape.size());

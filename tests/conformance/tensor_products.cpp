@@ -1,4 +1,4 @@
-// Products of matrices, against the same in plain loops.
+// Products of matrices, compared with plain loops.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -13,7 +13,7 @@
 namespace dwell::test {
 namespace {
 
-// An element of the product of two matrices, or of two of a batch.
+// An element of the product of two matrices, or of two batches of matrices.
 template <class T>
 double product(const Placed<T>& a, const Placed<T>& b, At at) {
   const std::size_t row = at.size() - 2;
@@ -66,15 +66,15 @@ TEST_P(TensorProductsTest, ProductsOfHalves) {
 }
 TEST_P(TensorProductsTest, ProductsOfBfloats) { check_products<bfloat16>(60); }
 TEST_P(TensorProductsTest, ProductsOfIntegers) {
-  check_products<std::int8_t>(20);  // beyond 127: the lower bits
+  check_products<std::int8_t>(20);  // beyond 127: keeps the lower bits
   check_products<std::int16_t>(5);
   check_products<std::int32_t>(10);
   check_products<std::int64_t>(10);
   check_products<std::uint8_t>(5);
 }
 
-// Where warps multiply matrices of 16-bit numbers by themselves, this compares them with the plain loops: the sums of these numbers are
-// exact, so that both must give the same bits.
+// Compares the path in which warps multiply 16-bit matrices with plain loops: sums of these numbers are exact, so both must give the same
+// bits.
 template <class T>
 void check_against_floats(Runtime& runtime, Batch& batch, Random& random) {
   for (const auto& [m, n, k] : {std::tuple<int, int, int>{64, 64, 64}, {33, 47, 129}, {16, 8, 16}, {100, 31, 65}, {5, 256, 256}}) {
@@ -214,7 +214,7 @@ TEST_P(TensorProductsTest, FactorsOfZeroReadNothing) {
 }
 
 TEST_P(TensorProductsTest, ResultsMayLieInTheirOperands) {
-  // The bias is the result.
+  // The bias is also the result.
   const Placed<float> a = any<float>({40, 33});
   const Placed<float> b = any<float>({33, 50});
   Placed<float> c = any<float>({40, 50});
@@ -223,7 +223,7 @@ TEST_P(TensorProductsTest, ResultsMayLieInTheirOperands) {
   batch().flush().wait();
   c.expect([&](At at) { return 2 * c.at(at) + 2 * product(a, b, at); });
   EXPECT_EQ(c.difference(), "");
-  // So is a factor, and the other one lies across it.
+  // A factor is the result, and the other factor its transpose.
   Placed<double> square = any<double>({40, 40});
   const Placed<double> before = copy_of(square);
   batch().mm(square.view(), square.view(), square.view().transpose(0, 1));
@@ -234,7 +234,7 @@ TEST_P(TensorProductsTest, ResultsMayLieInTheirOperands) {
     return sum;
   });
   EXPECT_EQ(square.difference(), "");
-  // The bias is the result turned around.
+  // The bias is the transposed result.
   const Placed<float> narrow = any<float>({9, 2});
   Placed<float> turned = any<float>({9, 9});
   const Placed<float> was = copy_of(turned);
@@ -257,7 +257,7 @@ TEST_P(TensorProductsTest, Batches) {
     batch().flush().wait();
     c.expect([&](At at) { return 0.5 * bias.at({at[0], 0, at[2]}) + 2 * product(a, b, at); });
     ASSERT_EQ(c.difference(), "") << count << " of " << m << " x " << n << " x " << k;
-    // The same matrix for all.
+    // One matrix for the whole batch.
     batch().bmm(c.view(), a.view(), b.view().select(0, 1).expand({count, k, n}));
     batch().flush().wait();
     c.expect([&, k = k](At at) {
@@ -291,7 +291,7 @@ TEST_P(TensorProductsTest, MatmulBroadcasts) {
     batch().matmul(c.view(), a.view(), b.view());
     batch().flush().wait();
     c.expect([&](At at) {
-      // Coordinates with both dimensions of matrices.
+      // Adds the missing matrix dimension of vectors.
       std::vector<std::int64_t> all = at;
       if (each.a.size() == 1) all.insert(all.end() - (each.b.size() == 1 ? 0 : 1), 0);
       if (each.b.size() == 1) all.push_back(0);

@@ -1,4 +1,4 @@
-// Reductions of tensors, against the same in plain loops.
+// Reductions of tensors, compared with plain loops.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -21,7 +21,7 @@ DWELL_ON_EVERY_DEVICE(TensorReductionTest);
 
 // ---- Plain loops -----------------------------------------------------------------------------------------------------------------
 
-// Results of doubles are to be as good as those of floats.
+// Double results must be as accurate as float ones.
 double sum_of(const std::vector<double>& x) { return static_cast<double>(std::accumulate(x.begin(), x.end(), 0.0L)); }
 
 double reference(Reduction reduction, const std::vector<double>& x, double parameter) {
@@ -90,7 +90,7 @@ constexpr Reduction kAll[] = {Reduction::sum,    Reduction::mean,   Reduction::p
 
 // ---- Layouts ---------------------------------------------------------------------------------------------------------------------
 
-// The elements along the axes, for each of the others, in the order of rows.
+// The elements along the axes, one vector for each result, in row-major order.
 template <class T>
 std::vector<std::vector<double>> rows_of(const std::vector<T>& memory, std::int64_t first, const Dims& shape, const Dims& strides,
                                          const std::vector<bool>& along) {
@@ -118,7 +118,7 @@ struct Layout {
   std::int64_t first = 0;
 };
 
-// The least and one more than the greatest place of its elements.
+// One more than the highest index of its elements.
 std::int64_t reach(const Layout& layout) {
   std::int64_t reach = layout.first + 1;
   for (std::size_t dim = 0; dim < layout.shape.size(); ++dim)
@@ -126,13 +126,13 @@ std::int64_t reach(const Layout& layout) {
   return reach;
 }
 
-// Dimensions in random order, some backwards, some repeated, some with gaps.
+// Dimensions in random order, some reversed, repeated or with gaps.
 Layout random_layout(Random& random, const Dims& shape) {
   Layout layout{shape, shape};
   std::vector<std::size_t> order(shape.size());
   std::iota(order.begin(), order.end(), 0U);
   for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random() % i]);
-  if (random() % 3 == 0) std::ranges::sort(order, std::greater<>());  // the order of rows
+  if (random() % 3 == 0) std::ranges::sort(order, std::greater<>());  // row-major
   std::int64_t step = random() % 4 == 0 ? 2 : 1;
   for (const std::size_t dim : order) {
     layout.strides[dim] = step;
@@ -172,11 +172,11 @@ template <class T>
 constexpr bool kFloating =
     kType<T> == ElementType::f32 || kType<T> == ElementType::f64 || kType<T> == ElementType::f16 || kType<T> == ElementType::bf16;
 
-// std::vector<bool> is none.
+// std::vector<bool> stores no addressable elements.
 template <class T>
 using Stored = std::conditional_t<std::is_same_v<T, bool>, std::uint8_t, T>;
 
-// Small numbers of any type. Every fourth vector has few different ones, so that some are equal.
+// Small random numbers. Every fourth vector has few distinct ones, to get ties.
 template <class T>
 std::vector<Stored<T>> numbers(Random& random, std::size_t count) {
   std::vector<Stored<T>> values(count);
@@ -201,7 +201,7 @@ std::uint64_t address_of(const Buffer<T>& buffer) {
   return reinterpret_cast<std::uint64_t>(buffer.data());
 }
 
-// Reduces a layout in all ways that its type has, along some axes, and compares.
+// Applies all reductions of the type along some axes, and compares.
 template <class T>
 void check_reductions(Runtime& runtime, Batch& batch, Random& random, const Layout& layout, const Dims& axes, bool keep) {
   const std::vector<Stored<T>> memory = numbers<T>(random, static_cast<std::size_t>(reach(layout)));
@@ -218,7 +218,7 @@ void check_reductions(Runtime& runtime, Batch& batch, Random& random, const Layo
   std::vector<Buffer<double>> results;
   for (const Reduction reduction : kAll) {
     results.push_back(runtime.allocate<double>(rows.size()));
-    // Results in the type that PyTorch has, read as doubles.
+    // Results in PyTorch's type, read as doubles.
     ElementType type = ElementType::f64;
     if (kFloating<T> ||
         (reduction != Reduction::mean && reduction != Reduction::var && reduction != Reduction::stddev && reduction != Reduction::norm))
@@ -235,7 +235,7 @@ void check_reductions(Runtime& runtime, Batch& batch, Random& random, const Layo
     for (std::size_t row = 0; row < rows.size(); ++row) {
       const double expected = reference(reduction, rows[row], reduction == Reduction::norm ? exponent : 1);
       if (got[row] == expected || (std::isnan(got[row]) && std::isnan(expected))) continue;
-      // Integers wrap; doubles do not hold them then.
+      // Integer products wrap, which doubles do not represent.
       if (!kFloating<T> && reduction == Reduction::prod && !(std::fabs(expected) < 9e15)) continue;
       const ElementType accuracy = kFloating<T> ? kType<T> : reduction == Reduction::logsumexp ? ElementType::f32 : ElementType::f64;
       const double size = std::max(std::fabs(expected), reduction == Reduction::sum ? root_of_squares(rows[row]) : 0.0);
@@ -255,9 +255,9 @@ void for_each_type(F f) {
 TEST_P(TensorReductionTest, AnyLength) {
   Random random(1);
   for (const std::int64_t length : {0, 1, 2, 31, 32, 33, 127, 128, 129, 1000, 100'000}) {
-    if (length == 0) continue;  // see EmptyReductions
+    if (length == 0) continue;  // covered by EmptyReductions
     const auto check = [&]<class T>(T) {
-      // Alone, and a few rows, contiguous and as columns.
+      // A single row, and a few rows, contiguous and as columns.
       check_reductions<T>(runtime(), batch(), random, {{length}, {1}}, {}, false);
       if (length <= 1000) {
         check_reductions<T>(runtime(), batch(), random, {{5, length}, {length, 1}}, {1}, true);
@@ -375,13 +375,13 @@ TEST_P(TensorReductionTest, WhatIsNoNumberIsPassedOn) {
 }
 
 TEST_P(TensorReductionTest, SumsAreBetterThanOneByOne) {
-  // One by one, the sum of so many would be off by more than a percent.
+  // A sequential sum of so many elements would be off by more than a percent.
   const auto x = filled_with(std::vector<float>(3'000'000, 0.1F));
   const auto result = runtime().allocate<float>(1);
   batch().sum(result, TensorView(x, {1, 3'000'000}), {1});
   run();
   EXPECT_NEAR(read(result)[0], 3e6 * static_cast<double>(0.1F), 0.6);
-  // A mean far from 0 does not spoil the variance.
+  // A mean far from 0 does not distort the variance.
   std::vector<float> far(50'000);
   for (std::size_t i = 0; i < far.size(); ++i) far[i] = 10'000.0F + static_cast<float>(i % 2);
   const auto given = filled_with(far);
@@ -391,7 +391,8 @@ TEST_P(TensorReductionTest, SumsAreBetterThanOneByOne) {
 }
 
 TEST_P(TensorReductionTest, EqualElementsHaveNoVariance) {
-  // The sum of equal numbers, divided by their count, is rounded to another one. A CPU has 64 bits for floats, so doubles tell there.
+  // The sum of equal numbers, divided by their count, may round to another number. The CPU sums floats in 64 bits, so only doubles show it
+  // there.
   const auto check = [&]<class T>(T element, std::size_t n) {
     SCOPED_TRACE(n);
     const auto x = filled_with(std::vector<T>(3 * n, element));
@@ -516,7 +517,7 @@ void check_replaced(Runtime& runtime, Batch& batch, Random& random, const Replac
   batch.flush().wait();
   const auto got = rows_of(read(result), 0, layout.shape, TensorView::row_major(layout.shape), along);
   for (std::size_t row = 0; row < rows.size(); ++row) {
-    // Once for a row: the reference goes over all of it for each element.
+    // Computed once for each row: the reference reads the whole row.
     const bool sum = std::string_view(of.name) == "cumsum";
     const double all = sum ? 0 : reference(Reduction::logsumexp, rows[row], 0);
     long double running = 0;
@@ -672,7 +673,7 @@ TEST_P(TensorReductionTest, ResultsMayLieInWhatTheyAreComputedFrom) {
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 7);
   const auto x = filled_with(values);
   const TensorView all(x, {5, kColumns});
-  // Operations before and behind follow from memory.
+  // Order with operations before and after follows from memory.
   batch().assign(all, Expression(all) + 1.0);
   batch().sum(all.select(0, 4).slice(0, 3, 5), all, {1});
   batch().amax(all.select(1, 0), all, {1});
@@ -686,7 +687,7 @@ TEST_P(TensorReductionTest, ResultsMayLieInWhatTheyAreComputedFrom) {
   for (std::size_t i = 0; i < 5; ++i) *row(i) = *std::max_element(row(i), row(i) + kColumns);
   for (std::size_t i = 0; i < 5; ++i) std::partial_sum(row(i) + 1, row(i) + kColumns, row(i));
   EXPECT_EQ(read(x), values);
-  // Rows that are read after the results of others have been written.
+  // Rows that are read after other results were written.
   std::vector<float> short_rows(10'000, 1.0F);
   const auto z = filled_with(short_rows);
   batch().sum(TensorView(z).slice(0, 5000, 1000), TensorView(z, {1000, 10}), {1});

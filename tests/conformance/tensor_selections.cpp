@@ -1,4 +1,4 @@
-// Elements that an index chooses, parts of matrices, and tensors put together, against the same in plain loops.
+// Elements selected by an index, triangles of matrices, and concatenated tensors, compared with plain loops.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -11,7 +11,7 @@ namespace {
 class TensorSelectionsTest : public DenseSuite {};
 DWELL_ON_EVERY_DEVICE(TensorSelectionsTest);
 
-// ---- Elements chosen by an index ---------------------------------------------------------------------------------------------------
+// ---- Elements selected by an index -------------------------------------------------------------------------------------------------
 
 TEST_P(TensorSelectionsTest, RowsOfATable) {
   const auto check = [&]<class T, class Index>(T, Index) {
@@ -106,7 +106,7 @@ TEST_P(TensorSelectionsTest, GatherAndScatterAdd) {
 }
 
 TEST_P(TensorSelectionsTest, ManyAddedToOne) {
-  // As the gradient of a table, and of a histogram.
+  // Like the gradient of a table, and like a histogram.
   Placed<float> table(runtime(), {20, 64}, Lie::rows);
   table.fill([](At) { return 0.0; });
   const Placed<float> from = any<float>({2000, 64});
@@ -129,7 +129,7 @@ TEST_P(TensorSelectionsTest, ManyAddedToOne) {
 }
 
 TEST_P(TensorSelectionsTest, AdditionsOfSixteenBitsAreRoundedInOrder) {
-  // 2048 + 1 has no place in a half: with the largest number first, the ones are lost.
+  // A half cannot represent 2048 + 1: with the largest number first, the ones are lost.
   Placed<half> sum(runtime(), {1}, Lie::rows);
   sum.fill([](At) { return 0.0; });
   Placed<half> from(runtime(), {9}, Lie::rows);
@@ -146,8 +146,8 @@ TEST_P(TensorSelectionsTest, IndicesThatDoNotExistFailTheTask) {
   const auto check = [&]<class Index>(Index) {
     for (const double bad : {-1.0, 6.0, -2147483648.0, sizeof(Index) == 8 ? 4294967296.0 : 2147483647.0}) {
       for (const bool rows : {true, false}) {
-        Batch batch(runtime());  // what comes behind a failure in the same memory would be cancelled
-        // Neighbours as one element, and each for itself.
+        Batch batch(runtime());  // separate, because tasks behind a failure in the same memory are cancelled
+        // Adjacent elements moved as one, and single elements.
         const Placed<float> from = any<float>({6, 8});
         Placed<Index> index(runtime(), {10}, Lie::rows);
         index.fill([&](At at) { return at[0] == 4 ? bad : static_cast<double>(random()() % 6); });
@@ -188,7 +188,7 @@ TEST_P(TensorSelectionsTest, ChosenElementsMayLieInTheResult) {
   Placed<std::int64_t> table(runtime(), {6, 40}, Lie::rows);
   table.fill([&](At at) { return static_cast<double>(at[1] % 6); });
   const Placed<std::int64_t> before = copy_of(table);
-  // The index is a column of the table, which is turned upside down by itself.
+  // The index is a column of the table, which is selected in place.
   batch().index_select(table.view(), table.view(), 0, table.view().select(0, 5).slice(0, 0, 6));
   batch().flush().wait();
   table.expect([&](At at) { return before.at({at[0], at[1]}); });
@@ -201,14 +201,14 @@ TEST_P(TensorSelectionsTest, ChosenElementsMayLieInTheResult) {
   EXPECT_EQ(line.difference(), "");
   Placed<std::int32_t> turned(runtime(), {8}, Lie::rows);
   turned.fill([](At at) { return static_cast<double>(7 - at[0]); });
-  batch().scatter_add(line.view(), 0, turned.view(), line.view());  // as if of a copy
+  batch().scatter_add(line.view(), 0, turned.view(), line.view());  // as if the source were a copy
   batch().flush().wait();
   line.expect([](At) { return 7.0; });
   EXPECT_EQ(line.difference(), "");
   Placed<std::int64_t> one(runtime(), {1}, Lie::rows);
   one.fill([](At) { return 1.0; });
   line.fill([](At at) { return static_cast<double>(7 - at[0]); });
-  batch().scatter_add(line.view(), 0, line.view(), one.view().expand({8}));  // of an index that it changes
+  batch().scatter_add(line.view(), 0, line.view(), one.view().expand({8}));  // the index changes too
   batch().flush().wait();
   line.expect([](At at) { return static_cast<double>(8 - at[0]); });
   EXPECT_EQ(line.difference(), "");
@@ -238,7 +238,7 @@ TEST_P(TensorSelectionsTest, SelectionsThatDoNotFitAreRefused) {
   EXPECT_TRUE(batch().flush().done());
 }
 
-// ---- Parts of matrices, and tensors put together -----------------------------------------------------------------------------------
+// ---- Triangles and concatenation ---------------------------------------------------------------------------------------------------
 
 TEST_P(TensorSelectionsTest, Triangles) {
   const auto check = [&]<class T>(T) {
@@ -248,7 +248,7 @@ TEST_P(TensorSelectionsTest, Triangles) {
         Placed<T> lower(runtime(), shape, lie());
         Placed<T> upper = copy_of(from);
         batch().tril(lower.view(), from.view(), diagonal);
-        batch().triu(upper.view(), upper.view(), diagonal);  // of itself
+        batch().triu(upper.view(), upper.view(), diagonal);  // in place
         batch().flush().wait();
         const auto beyond = [&](At at) { return at[at.size() - 1] - at[at.size() - 2] - diagonal; };
         lower.expect([&](At at) { return beyond(at) <= 0 ? from.at(at) : 0.0; });
@@ -262,7 +262,7 @@ TEST_P(TensorSelectionsTest, Triangles) {
   check(half());
   check(std::int64_t());
   check(bool());
-  // The other half of a result that lies across its source.
+  // The result is the transposed source.
   Placed<float> square = any<float>({30, 30});
   const Placed<float> before = copy_of(square);
   batch().tril(square.view(), square.view().transpose(0, 1));
@@ -309,7 +309,7 @@ TEST_P(TensorSelectionsTest, CatAndStack) {
     });
     ASSERT_EQ(stacked.difference(), "") << dim;
   }
-  // Halves of a line, exchanged in place.
+  // Swaps the halves of a vector in place.
   Placed<float> line(runtime(), {10}, Lie::rows);
   line.fill([](At at) { return static_cast<double>(at[0]); });
   const TensorView halves[] = {line.view().slice(0, 5, 5), line.view().slice(0, 0, 5)};

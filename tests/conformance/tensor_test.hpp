@@ -36,7 +36,7 @@ class TensorTest : public DeviceTest {
     batch().flush().wait();
     return read(result);
   }
-  // The same of one operation.
+  // The same for one operation.
   template <class T>
   std::vector<T> applied(TensorOp op, const std::vector<TensorView>& x, std::size_t count) {
     Buffer<T> result = runtime().allocate<T>(count);

@@ -1,4 +1,4 @@
-// Floating point to integers: numbers that the integers do not have become the same on all devices, whichever way they go.
+// Conversion of floating point to integers: numbers out of range give the same result on all devices and paths.
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -14,7 +14,7 @@
 namespace dwell::test {
 namespace {
 
-// What docs/tensors.md says, of a double that has the value.
+// The rule of docs/tensors.md for a double.
 template <class T>
 T integer_of(double value) {
   using Between = std::conditional_t<std::is_same_v<T, std::uint8_t> || sizeof(T) == 8, std::int64_t, std::int32_t>;
@@ -83,7 +83,7 @@ class TensorTruncationTest : public TensorTest {
     EXPECT_EQ(values_of<To>(-(-Expression(from)), count), wanted) << "results of an expression";
     EXPECT_EQ(values_of<To>(Expression(from).as(type) + Expression(Expression::index()).as(type) * 0, count), wanted) << "operands";
     EXPECT_EQ((applied<To>(TensorOp::maximum, {from, from}, count)), wanted) << "results of one operation";
-    // Every second one, backwards.
+    // Every second element, reversed.
     Buffer<To> strided = runtime().allocate<To>(2 * count);
     batch().assign(TensorView(strided).slice(0, 2 * static_cast<std::int64_t>(count) - 1, static_cast<std::int64_t>(count), -2), from);
     Buffer<To> remembered = runtime().allocate<To>(count);

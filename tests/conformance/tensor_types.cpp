@@ -1,4 +1,4 @@
-// All members of Batch with all types of elements: each combination computes what it should, or is refused before anything is collected.
+// All members of Batch with all element types: each combination gives the right result, or is refused before anything is collected.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -33,7 +33,7 @@ bool is_computable(Type type) {
          type == Type::boolean;
 }
 
-// Calls f with a number of the type that real parts of elements have.
+// Calls f with a number of the real type of the elements.
 template <class F>
 auto with_part(Type type, const F& f) {
   switch (type) {
@@ -75,17 +75,17 @@ double number_at(Type type, const std::byte* from) {
 
 // ---- Calls -----------------------------------------------------------------------------------------------------------------------------
 
-// A tensor that a call names: the results first. All elements are `value` at first.
+// A tensor argument of a call; results come first. All elements are initially `value`.
 struct CalledTensor {
   Dims shape;
   double value = 1;
 };
 
 struct TypedCall {
-  std::string name;  // as messages have it
+  std::string name;  // as in messages
   std::size_t results;
   std::vector<CalledTensor> places;
-  std::size_t more_types = 0;  // that it takes and that are those of no tensor
+  std::size_t more_types = 0;  // type arguments that belong to no tensor
   std::function<bool(Types)> takes;
   std::function<void(Batch&, Views, Types)> run;
   std::function<double(Types, std::size_t result, std::size_t element)> expected;
@@ -97,19 +97,19 @@ bool all_same(Types types) {
 }
 bool converts(Type from, Type to) { return from == to || (is_computable(from) && is_computable(to)); }
 bool is_index(Type type) { return type == Type::i32 || type == Type::i64; }
-// Whether numbers computed of elements of the one type are stored as the other.
+// Whether results computed from one type can be stored as the other.
 bool fits(Type from, Type to) { return is_computable(from) && is_computable(to) && (is_floating(to) || !is_floating(from)); }
-// A number as an element of a type: truths are 0 or 1.
+// Converts a number to the type's value: bools become 0 or 1.
 double stored_as(Type type, double value) { return type == Type::boolean ? (value != 0 ? 1 : 0) : value; }
 
 std::function<double(Types, std::size_t, std::size_t)> always(double value) {
   return [value](Types types, std::size_t result, std::size_t) { return stored_as(types[result], value); };
 }
 
-// Those that compute with elements of any type that has operations.
+// Calls that compute on elements of any type with operations.
 void add_elementwise(std::vector<TypedCall>& calls) {
   const CalledTensor one{{2}};
-  // Twice 1, of truths 1.
+  // 1 + 1; for bools 1.
   const auto two = [](Types types, std::size_t, std::size_t) {
     return stored_as(types[0], std::ranges::all_of(types.subspan(1), [](Type type) { return type == Type::boolean; }) ? 1 : 2);
   };
@@ -221,7 +221,7 @@ void add_products(std::vector<TypedCall>& calls) {
       "dot", {{{}}, vector, vector}, [](Batch& b, Views v) { b.dot(v[0], v[1], v[2]); }, 2);
 }
 
-// Those that move elements.
+// Calls that move elements.
 void add_selections(std::vector<TypedCall>& calls) {
   const auto add = [&](const char* name, const std::vector<CalledTensor>& places, std::function<bool(Types)> takes,
                        std::function<void(Batch&, Views)> run, double value) {
@@ -310,7 +310,7 @@ void add_reductions(std::vector<TypedCall>& calls) {
 
 class TensorTypesTest : public TensorTest {
  protected:
-  // Bytes around the elements of a tensor, which nobody may write.
+  // Guard bytes around the elements of a tensor.
   static constexpr std::size_t kAround = 64;
   static constexpr std::byte kUntouched{0xA5};
 
@@ -319,14 +319,14 @@ class TensorTypesTest : public TensorTest {
     for (const std::int64_t size : tensor.shape) count *= static_cast<std::size_t>(size);
     return count;
   }
-  // Elements of a tensor and what is around them.
+  // The elements of a tensor with their guard bytes.
   static std::vector<std::byte> bytes_of_tensor(const CalledTensor& tensor, Type type) {
     std::vector<std::byte> all(2 * kAround + elements_of(tensor) * 16, kUntouched);
     for (std::size_t i = 0; i < elements_of(tensor); ++i) put_number_at(type, all.data() + kAround + i * bytes_of(type), tensor.value);
     return all;
   }
 
-  // Tensors in one piece of memory, which is written and read at once.
+  // Tensors in one buffer, which is written and read at once.
   class Tensors {
    public:
     std::size_t add(const CalledTensor& tensor, Type type) {
@@ -344,7 +344,7 @@ class TensorTypesTest : public TensorTest {
       return {BufferView(buffer_, place.type), place.tensor->shape, TensorView::row_major(place.tensor->shape),
               place.first / bytes_of(place.type)};
     }
-    // Has each element checked, and that nothing else has changed.
+    // Checks each element, and that all other bytes are unchanged.
     template <class Check>
     void expect(const Check& check) {
       std::vector<std::byte> got = read(buffer_);
@@ -375,7 +375,7 @@ class TensorTypesTest : public TensorTest {
     Buffer<std::byte> buffer_;
   };
 
-  // All lists of so many types.
+  // All lists of `count` types.
   static std::vector<std::vector<Type>> combinations(std::size_t count, std::span<const Type> of) {
     std::vector<std::vector<Type>> all(1);
     for (std::size_t i = 0; i < count; ++i) {
@@ -412,7 +412,7 @@ void TensorTypesTest::expect_refused(const TypedCall& call, Types types, Views v
 }
 
 void TensorTypesTest::check(const TypedCall& call) {
-  // All types of up to three tensors, and one of a kind of more.
+  // All types for up to three tensors, one type of each kind for more.
   static constexpr std::array kKinds = {Type::f32, Type::bf16, Type::f64, Type::i8, Type::i64, Type::boolean, Type::u16, Type::complex128};
   const std::size_t count = call.places.size() + call.more_types;
   const std::vector<std::vector<Type>> all =
@@ -421,7 +421,7 @@ void TensorTypesTest::check(const TypedCall& call) {
   std::ranges::copy_if(all, std::back_inserter(taken), [&](const std::vector<Type>& types) { return call.takes(types); });
   ASSERT_FALSE(taken.empty()) << call.name;
 
-  Tensors given;  // of each type
+  Tensors given;  // one of each type
   for (const CalledTensor& tensor : call.places)
     for (const Type type : kElementTypes) given.add(tensor, type);
   given.write(runtime());
@@ -437,7 +437,7 @@ void TensorTypesTest::check(const TypedCall& call) {
     for (std::size_t i = 0; i < call.places.size(); ++i) views.push_back(view_of(i, types[i]));
     if (!call.takes(types)) {
       expect_refused(call, types, views);
-      if (HasFailure()) return;  // one says enough
+      if (HasFailure()) return;  // one failure is enough
       continue;
     }
     for (std::size_t i = 0; i < call.results; ++i) views[i] = results.view(next++);
@@ -481,11 +481,11 @@ TEST_P(TensorTypesTest, CopiesKeepTheBits) {
     Dims shape;
     Dims to_strides;
     std::int64_t to_first;
-    Dims from_strides;  // of a shape that broadcasts to it
+    Dims from_strides;  // for a shape that broadcasts to `shape`
     Dims from_shape;
     std::int64_t from_first;
   };
-  // In one piece of memory, so that some read what others write.
+  // In one buffer, so that some copies read what others write.
   const CopyLayout layouts[] = {
       {{5, 7}, {7, 1}, 0, {7, 1}, {5, 7}, 100},
       {{5, 7}, {7, 1}, 0, {7, 1}, {5, 7}, 3},
@@ -502,9 +502,9 @@ TEST_P(TensorTypesTest, CopiesKeepTheBits) {
   for (const Type type : kElementTypes) {
     const std::size_t bytes = bytes_of(type);
     std::vector<std::byte> before(kElements * bytes);
-    // Any byte but those that are no truth.
+    // Any byte; for bools 0 or 1.
     for (std::byte& one : before) one = static_cast<std::byte>(type == Type::boolean ? random() % 2 : random() % 256);
-    if (type == Type::f16 || type == Type::bf16 || type == Type::f32 || type == Type::f64)  // numbers: conversions make NaN quiet
+    if (type == Type::f16 || type == Type::bf16 || type == Type::f32 || type == Type::f64)  // no signalling NaNs: conversions quiet them
       for (std::size_t i = 0; i < kElements; ++i) put_number_at(type, before.data() + i * bytes, static_cast<double>(random() % 100));
     Buffer<std::byte> buffer = runtime().allocate<std::byte>(before.size());
     const BufferView memory(buffer, type);
@@ -543,7 +543,7 @@ TEST_P(TensorTypesTest, MessagesSayWhatToDo) {
   DWELL_EXPECT_ERROR(batch().sum(floats, words), errc::unsupported, HasSubstr("sum: tensors of u16"));
 }
 
-// Of a program's own, or of others: any byte but 0 is true.
+// Bools made by a program or from foreign bytes: any byte but 0 is true.
 TEST_P(TensorTypesTest, AnyByteButZeroIsTrue) {
   Buffer<std::uint8_t> bytes = filled_with<std::uint8_t>({0, 1, 2, 128, 255, 0, 254, 16});
   const TensorView truths(BufferView(bytes, Type::boolean), {8});

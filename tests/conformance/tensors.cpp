@@ -1,4 +1,4 @@
-// Expressions over the elements of tensors, against the same in plain loops.
+// Expressions over tensors, compared with plain loops.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -28,7 +28,7 @@ struct Operation {
   Reference reference;
   double low = -10;  // of the first operand
   double high = 10;
-  // Where an intermediate result is rounded, and what follows grows that error: by which factor, for these operands.
+  // Factor by which later steps amplify the rounding of an intermediate result, for these operands.
   Reference grows = [](double, double, double) { return 1; };
 };
 
@@ -101,7 +101,7 @@ std::vector<Operation> operations() {
       {Op::gelu_tanh, 1,
        [](double x, double, double) { return x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); }},
       {Op::selu, 1, [](double x, double, double) { return 1.0507009873554804934 * (x < 0 ? 1.6732632423543772848 * std::expm1(x) : x); }},
-      // The exponential of a rounded product: PyTorch's formula, and its error.
+      // The exponential of a rounded product, as in PyTorch, with its error.
       {Op::elu, 3, [](double x, double factor, double exponent) { return x < 0 ? factor * std::expm1(x * exponent) : x; }, -10, 10,
        [](double x, double, double exponent) { return std::max(1.0, std::fabs(x * exponent)); }},
       {Op::leaky_relu, 2, [](double x, double slope, double) { return x > 0 ? x : x * slope; }},
@@ -128,7 +128,7 @@ std::vector<Operation> operations() {
   };
 }
 
-// As many values as two blocks of a group and some more.
+// More than two blocks of a group.
 constexpr std::size_t kOperandElements = 2 * 1024 + 77;
 
 template <class T>
@@ -140,7 +140,7 @@ std::vector<T> operand(Random& random, const Operation& of, int place) {
     value = static_cast<T>(static_cast<float>(low + (high - low) * (static_cast<double>(random()) / 4294967295.0)));
     if (place == 0 && of.low == -10 && random() % 64 == 0) value = static_cast<T>(random() % 2 == 0 ? 0.0F : NAN);
   }
-  // What the third operands of softplus, elu and clamp may be.
+  // softplus needs a positive beta.
   if (of.op == TensorOp::softplus && place == 1)
     for (T& value : values) value = static_cast<T>(0.5F + std::fabs(static_cast<float>(value)));
   return values;
@@ -155,7 +155,7 @@ double rounded<double>(double value) {
   return value;
 }
 
-// A single operation on floats has less to round near 0 than PyTorch grants.
+// A single operation on floats rounds less near 0 than PyTorch's tolerance allows.
 template <class T>
 double allowed_for(double size) {
   return std::is_same_v<T, float> ? 1.3e-6 * (1 + size) : allowed_error(element_type_of<T>().value(), size);
@@ -188,11 +188,11 @@ void check_operation(const Operation& of, const Values& values_of, const Applied
     const double expected = rounded<T>(of.reference(at(0), at(1), third));
     const auto value = static_cast<double>(got[i]);
     if (std::isnan(expected) ? std::isnan(value) : value == expected) continue;
-    // A quotient next to a whole number may be cut to either side.
+    // A quotient next to an integer may be rounded to either side.
     if ((of.op == TensorOp::floor_divide || of.op == TensorOp::trunc_divide) && std::fabs(value - expected) <= 1) continue;
     const double allowed = allowed_for<T>(std::fabs(expected)) * of.grows(at(0), at(1), third);
     const double near = 100 * allowed_for<T>(1);
-    // So may a remainder: 0 and the divisor are neighbours.
+    // A remainder near 0 may wrap to the divisor.
     const bool at_edge = std::min(std::fabs(expected), std::fabs(expected - at(1))) <= near;
     if (of.op == TensorOp::remainder && at_edge && std::fabs(std::fabs(value - expected) - std::fabs(at(1))) <= near) continue;
     ASSERT_NEAR(value, expected, allowed) << "operation " << static_cast<int>(of.op) << " of " << at(0) << ", " << at(1) << ", " << third;
@@ -353,7 +353,7 @@ TEST_P(TensorTest, TypesOfResults) {
   EXPECT_EQ(type(of(E::i32) / of(E::i32)), "f32");
   EXPECT_EQ(type(ops::sin(of(E::i64))), "f32");
   EXPECT_EQ(type(ops::lt(of(E::f64), 1.0)), "bool");
-  // Numbers, and tensors without dimensions, widen tensors of a lower kind only.
+  // Numbers and 0-dimensional tensors widen only tensors of a lower kind.
   EXPECT_EQ(type(of(E::f16) + 1.5), "f16");
   EXPECT_EQ(type(of(E::i8) + 1000), "i8");
   EXPECT_EQ(type(of(E::i8) + 1.5), "f32");
@@ -442,7 +442,7 @@ TEST_P(TensorTest, FractionsAreTrueInProgramsOfIntegersToo) {
   const auto row = [&](int number) {
     return TensorView(reinterpret_cast<std::uint64_t>(bits.data()) + static_cast<std::uint64_t>(number) * 4, ElementType::boolean, {4});
   };
-  batch().assign(made, Expression(n) + 1);  // the program's first, which makes its numbers wide
+  batch().assign(made, Expression(n) + 1);  // computed first, which makes the program's numbers wide
   batch().assign(row(0), TensorView(x));
   batch().assign(row(1), Expression(0.5));
   batch().assign(row(2), Expression(x).as(ElementType::f16));
@@ -484,13 +484,13 @@ TEST_P(TensorTest, ConversionsBetweenTypes) {
 TEST_P(TensorTest, SixteenBitResultsAreRoundedBehindEachOperation) {
   const auto x = filled_with(std::vector<half>{half(1.0F), half(2048.0F)});
   const auto y = filled_with(std::vector<half>{half(0.00048828125F), half(1.0F)});
-  // 2048 + 1 has no place in a half: ties go to even. In floats it would be 2050.
+  // A half cannot represent 2048 + 1: ties go to even. In floats it would be 2050.
   const std::vector<half> sums = values_of<half>(Expression(x) + y + y, 2);
   EXPECT_EQ(static_cast<float>(sums[1]), 2048.0F);
 }
 
 TEST_P(TensorTest, ANumberBeside16BitsIsComparedAsOneOfThem) {
-  // Neither type has the number: that next to it is the element.
+  // Neither type can represent the number; the element is the nearest value.
   const auto check = [&]<class T>(const std::vector<T>& elements) {
     const auto x = filled_with(elements);
     const TensorView view(x);
@@ -513,13 +513,13 @@ TEST_P(TensorTest, ANumberBeside16BitsIsComparedAsOneOfThem) {
   };
   check(std::vector<half>{half(0.1F)});
   check(std::vector<bfloat16>{bfloat16(0.1F)});
-  // Others take it as it is, and round the result alone.
+  // Other operations use the exact number, and round only the result.
   const auto x = filled_with(std::vector<half>{half(7.0F)});
   EXPECT_EQ(static_cast<float>(values_of<half>(ops::mul(x, 1.0 / 3), 1)[0]), static_cast<float>(half(7.0F / 3.0F)));
 }
 
 TEST_P(TensorTest, WeightsOfHalfAndMoreStartFromTheOtherEnd) {
-  // The difference is rounded to 2^25: from which end it is taken is seen.
+  // The difference is rounded to 2^25, which shows the end from which it is taken.
   const auto from = filled_with(std::vector<float>{1.0F});
   const auto to = filled_with(std::vector<float>{33554432.0F});
   EXPECT_EQ(values_of<float>(ops::lerp(from, to, -0.25), 1)[0], -8388607.0F);
@@ -529,9 +529,9 @@ TEST_P(TensorTest, WeightsOfHalfAndMoreStartFromTheOtherEnd) {
 
 // ---- Shapes ----------------------------------------------------------------------------------------------------------------------
 
-// A view of random shape and strides inside of `memory` elements, that no two elements of share memory.
+// A view with random strides in which no two elements share memory.
 TensorView random_view(Random& random, std::uint64_t address, const Dims& shape) {
-  // Dimensions in random order, some with gaps, some backwards.
+  // Dimensions in random order, some reversed or with gaps.
   std::vector<std::size_t> order(shape.size());
   std::iota(order.begin(), order.end(), 0U);
   for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random() % i]);
@@ -576,8 +576,8 @@ TEST_P(TensorTest, AnyStrides) {
     const TensorView to = random_view(random, address(z), shape);
     const TensorView p = random_view(random, address(x), shape);
     TensorView q = random_view(random, address(y), shape);
-    if (dims > 1 && random() % 2 == 0) q = q.select(0, 0);                   // broadcast along the first
-    if (q.dims() > 0 && random() % 2 == 0) q = q.slice(q.dims() - 1, 0, 1);  // and the last
+    if (dims > 1 && random() % 2 == 0) q = q.select(0, 0);                   // broadcast along the first dimension
+    if (q.dims() > 0 && random() % 2 == 0) q = q.slice(q.dims() - 1, 0, 1);  // and along the last
     batch().assign(to, Expression(p) - q);
     batch().flush().wait();
     const std::vector<std::int32_t> got = read(z);
@@ -601,7 +601,7 @@ TEST_P(TensorTest, EmptyAndSingle) {
   batch().assign(all.select(0, 1).select(0, 2), Expression(all.select(0, 0).select(0, 1)) * 10);
   batch().flush().wait();
   EXPECT_EQ(read(x), (std::vector<float>{1, 2, 3, 4, 5, 20}));
-  batch().assign(all.select(1, 1), all.select(0, 0).select(0, 0));  // one number for all
+  batch().assign(all.select(1, 1), all.select(0, 0).select(0, 0));  // one number broadcast
   batch().flush().wait();
   EXPECT_EQ(read(x), (std::vector<float>{1, 1, 3, 4, 1, 20}));
 }
@@ -619,7 +619,7 @@ TEST_P(TensorTest, AResultMayOverlapWhatItIsComputedFrom) {
   auto x = filled_with(values);
   const TensorView all(x);
   batch().assign(all.slice(0, 1, 4999), all.slice(0, 0, 4999));                                      // forwards
-  batch().assign(all, all.slice(0, 4999, 5000, -1));                                                 // turned around
+  batch().assign(all, all.slice(0, 4999, 5000, -1));                                                 // reversed
   batch().assign(all.slice(0, 0, 2500), Expression(all.slice(0, 0, 2500)) + all.slice(0, 0, 2500));  // the same elements: no copy
   batch().flush().wait();
   std::copy_backward(values.begin(), values.end() - 1, values.end());
@@ -632,7 +632,7 @@ TEST_P(TensorTest, AResultMayOverlapWhatItIsComputedFrom) {
 
 // ---- Programs --------------------------------------------------------------------------------------------------------------------
 
-// A random expression and its value for each element.
+// A random expression, and its value for each element.
 struct Pair {
   Expression expression;
   std::vector<i64> values;
@@ -654,7 +654,7 @@ TEST_P(TensorTest, RandomExpressions) {
     made.push_back({3, std::vector<i64>(kElements, 3)});
     const int operations = 1 + static_cast<int>(random() % 24);
     for (int i = 0; i < operations; ++i) {
-      // Mostly of what was made last, so that there are chains, and of anything, so that results are shared.
+      // Mostly recent expressions, to get chains; sometimes any, to share results.
       const auto pick = [&] {
         return made[random() % 3 == 0 ? random() % made.size() : made.size() - 1 - random() % std::min<std::size_t>(4, made.size())];
       };

@@ -1,4 +1,4 @@
-// C++ exceptions that leave operators: on the CPU alone, as CUDA has none.
+// C++ exceptions that leave operators. CPU only: CUDA has none.
 #include "tests/conformance/suite.hpp"
 
 namespace dwell::test {

@@ -1,4 +1,4 @@
-// Timelines: each task once, none beside another on one worker, in the order of dependence.
+// Timelines: each task once, no overlap on a worker, in the order of dependence.
 #include <algorithm>
 #include <set>
 
@@ -27,8 +27,7 @@ std::string name_of(const Trace& trace, const TraceEvent& event) {
   return event.name == TraceEvent::kNoName ? std::string() : trace.names.at(event.name);
 }
 
-// No two calls at once on a worker, and each within a stay of it on the device, as far as that was seen to end. The device's clock has
-// steps, of less than 2 us.
+// Expects that calls on a worker do not overlap, within the steps of the device's clock of less than 2 us.
 void expect_sound(const Trace& trace) {
   std::map<std::uint32_t, std::vector<TraceEvent>> calls;
   for (const TraceEvent& event : trace.events) {
@@ -44,7 +43,7 @@ void expect_sound(const Trace& trace) {
 
 class TraceTest : public DeviceTest {
  protected:
-  // All that is traced while `work` runs.
+  // Returns the trace of `work`.
   Trace trace(Runtime& runtime, const std::function<void()>& work) {
     class Writer : public TraceWriter {
      public:
@@ -74,10 +73,10 @@ DWELL_ON_EVERY_DEVICE(TraceTest);
 TEST_P(TraceTest, ShowsEachTaskOnce) {
   Runtime runtime(options());
   const auto works = runtime.define<void(u64)>("works", kWorks);
-  runtime.submit(works, 1000ULL).wait();  // before: not seen
+  runtime.submit(works, 1000ULL).wait();  // before the trace: not shown
   std::set<std::uint64_t> submitted;
   const auto begun = Clock::now();
-  // A ring holds 512 events, two of each task: nothing is dropped however late the host looks.
+  // A ring holds 512 events, two for each task: none is dropped, even if the host reads late.
   constexpr u32 kTasks = 200;
   const Trace seen = trace(runtime, [&] {
     for (u32 i = 0; i < kTasks; ++i)
@@ -109,7 +108,7 @@ TEST_P(TraceTest, ShowsEachTaskOnce) {
 TEST_P(TraceTest, TasksFollowWhatTheyWaitFor) {
   Runtime runtime(options());
   const auto works = runtime.define<void(u64)>("works", kWorks);
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> order;  // one before the other
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> order;  // pairs of ordered tasks
   const Trace seen = trace(runtime, [&] {
     Ticket before = runtime.submit(works, 5000ULL);
     for (int i = 0; i < 60; ++i) {
@@ -158,7 +157,7 @@ DWELL_OPERATOR(maker)(dwell::Group g) { for (int i = 0; i < 5; ++i) g.spawn(uses
   EXPECT_EQ(name_of(seen, of_kind(seen, Kind::launch)[0]), "launch twenty");
   ASSERT_EQ(of_kind(seen, Kind::begin).size(), 1U);
   EXPECT_EQ(name_of(seen, of_kind(seen, Kind::begin)[0]), "begin twenty");
-  // Of the launch, the task that has made others, and the wide one; each behind all calls of it.
+  // The ends of the launch, the task that spawned others, and the wide task; each after all its calls.
   const std::vector<TraceEvent> complete = of_kind(seen, Kind::complete);
   ASSERT_EQ(complete.size(), 3U);
   EXPECT_EQ(complete[0].id, of_kind(seen, Kind::launch)[0].id);
@@ -235,7 +234,7 @@ TEST_P(TraceTest, ShowsWhereTasksWereTakenFrom) {
   if (on_cpu()) given.workers = 4;
   Runtime runtime(given);
   const auto works = runtime.define<void(u64)>("works", kWorks);
-  // Two workers have nodes of a stage, so one of them has taken its own.
+  // Two workers run nodes of each stage, so one of them has taken its own.
   const auto meet = runtime.define<Meet>("meet", kMeet);
   constexpr u32 kStages = 20;
   const auto there = filled<u32>(runtime, kStages, 0);
@@ -266,7 +265,7 @@ TEST_P(TraceTest, ShowsWhereTasksWereTakenFrom) {
   for (std::uint32_t i = 0; i < done.workers.size(); ++i) EXPECT_GE(fetched[i], done.workers[i].fetched) << "worker " << i;
   for (const Kind kind : {Kind::task, Kind::group})
     for (const TraceEvent& event : of_kind(seen, kind)) EXPECT_TRUE(slots.contains(event.id)) << event.id;
-  // A node runs where it was taken.
+  // A node runs on the worker that fetched it.
   std::map<std::uint64_t, TraceEvent> nodes;
   for (const TraceEvent& event : of_kind(seen, Kind::node)) nodes[event.id] = event;
   const std::vector<TraceEvent> taken = of_kind(seen, Kind::take);
@@ -333,12 +332,12 @@ DWELL_OPERATOR(steps)(dwell::Group g, dwell::u32 count) {
     }
     EXPECT_LE(last_come, first_gone + 2000) << "step " << i;
   }
-  // Of all steps: a thread that is itself put aside comes as late as the one that spins.
+  // Over all steps: if the slow thread is preempted itself, both may arrive together.
   EXPECT_GE(longest, 10'000) << "one of them comes late";
 }
 
-// The arrows between nodes, each as "NODE CALL -> NODE CALL": "a: works (version 1) 0 -> b: works (version 1) 0"; "launch 0 -> a: works
-// (version 1) 0" from where a launch begins.
+// The arrows between nodes as "NODE CALL -> NODE CALL", for example "a: works (version 1) 0 -> b: works (version 1) 0"; "launch 0 -> a:
+// works (version 1) 0" from the begin of a launch.
 std::vector<std::string> node_arrows(const Trace& trace) {
   std::vector<TraceEvent> nodes = of_kind(trace, Kind::node);
   std::ranges::copy(of_kind(trace, Kind::begin), std::back_inserter(nodes));
@@ -395,7 +394,7 @@ TEST_P(TraceTest, NodesFollowTheirPredecessors) {
     expected.push_back(begin + " -> " + last);
   }
   EXPECT_THAT(node_arrows(seen), testing::UnorderedElementsAreArray(expected));
-  // Each launch of the host's is joined to where it begins by its position.
+  // A launch by the host is joined to its begin by its position.
   std::map<std::uint64_t, TraceEvent> begins;
   for (const TraceEvent& begin : of_kind(seen, Kind::begin)) EXPECT_TRUE(begins.emplace(begin.id, begin).second);
   ASSERT_EQ(begins.size(), kLaunches);
@@ -465,7 +464,7 @@ DWELL_OPERATOR(stamps)(dwell::Group g, dwell::Span<dwell::u64> times) {
   std::vector<u64> begun(kNodes * kLaunches + 1);
   times.read(begun);
   begun.erase(begun.begin());
-  // Which of all calls an event is, on the CPU, where the clock of workers is the host's.
+  // The number of an event's call, on the CPU, where workers use the host's clock.
   const auto call = [&](const TraceEvent& event) {
     return std::ranges::lower_bound(begun, static_cast<u64>(event.begin_ns)) - begun.begin();
   };
@@ -502,7 +501,7 @@ TEST_P(TraceTest, AStormIsCountedWhereItIsDropped) {
     runtime.wait_all();
   });
   const std::uint64_t shown = of_kind(seen, Kind::task).size();
-  // Of all kinds: a task is fetched once at most, and taken once at most.
+  // Counts events of all kinds: a task is fetched at most once, and taken at most once.
   const std::uint64_t leases = of_kind(seen, Kind::lease).size();
   EXPECT_LE(shown, kTasks);
   EXPECT_GE(shown + seen.dropped, kTasks);
@@ -529,7 +528,7 @@ TEST_P(TraceTest, OneAtATimeAndAgain) {
   over.store(true);
   submitter.join();
   EXPECT_GT(of_kind(kept, Kind::task).size(), 0U);
-  runtime.stop_trace();  // nothing to do
+  runtime.stop_trace();  // no effect
   expect_error(errc::invalid_argument, HasSubstr("negative"), [&] { static_cast<void>(runtime.trace(-1ns)); });
   expect_error(errc::invalid_argument, HasSubstr("null"), [&] { runtime.start_trace(nullptr); });
 }

@@ -1,4 +1,4 @@
-// Timelines as files, read again: in both formats they show what has run, once each, in its order, with both ends of each arrow.
+// Timelines read back from files: both formats show each call once, in order, with both ends of each arrow.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -26,7 +26,7 @@ DWELL_OPERATOR(busy)(dwell::Group, dwell::u64 ns) {
 }
 )";
 
-// Gives each piece to both writers.
+// Passes each piece to both writers.
 class Both : public TraceWriter {
  public:
   Both(std::unique_ptr<TraceWriter> first, std::unique_ptr<TraceWriter> second) : first_(std::move(first)), second_(std::move(second)) {}
@@ -43,7 +43,7 @@ class Both : public TraceWriter {
   std::unique_ptr<TraceWriter> first_, second_;
 };
 
-// An event with a time, as a file shows it.
+// A timed event, as shown by a file.
 struct Shown {
   std::string track, name, category;
   std::int64_t begin = 0;
@@ -56,7 +56,7 @@ struct Shown {
 struct File {
   std::vector<Shown> events;
   std::vector<std::pair<Shown, Shown>> arrows;
-  std::uint64_t loose_ends = 0;  // of arrows without their other end
+  std::uint64_t loose_ends = 0;  // of arrows without a second end
   double dropped = 0;
 };
 
@@ -68,8 +68,8 @@ std::string content(const std::filesystem::path& path) {
   return text.str();
 }
 
-// An end of an arrow joins the event that begins then, a beginning the one that ends then or, of a submission, begins. The format asks for
-// any event that is open at the time.
+// The end of an arrow joins the event that begins at its time. The start joins the event that ends then or, for a submission, begins then.
+// The format only requires an event that is open at the time.
 File of_chrome(const std::filesystem::path& path) {
   using nlohmann::json;
   File file;
@@ -89,7 +89,7 @@ File of_chrome(const std::filesystem::path& path) {
     file.events.push_back(shown);
     by_thread[thread].push_back(shown);
   }
-  // By the arrow's kind: at which events it begins and ends.
+  // By kind of arrow: the categories of events at its start and its end.
   const std::map<std::string, std::pair<std::set<std::string>, std::set<std::string>>> joins = {{"submit", {{"submit"}, {"task"}}},
                                                                                                 {"after", {{"task"}, {"task"}}},
                                                                                                 {"launch", {{"launch"}, {"begin"}}},
@@ -152,7 +152,7 @@ class TraceFilesTest : public DeviceTest {};
 DWELL_ON_EVERY_DEVICE(TraceFilesTest);
 
 TEST_P(TraceFilesTest, BothFormatsShowWhatHasRunInItsOrder) {
-  constexpr std::int64_t kClocks = 5000;  // as far as those of workers and of the host may be apart
+  constexpr std::int64_t kClocks = 5000;  // the largest difference between clocks of workers and host
   constexpr u32 kTasks = 30;
   constexpr u32 kLaunches = 3;
   constexpr u32 kMade = 5;
@@ -185,7 +185,7 @@ DWELL_OPERATOR(makes)(dwell::Group g, dwell::u32 count) {
     expected.push_back("submit " + at + " -> task " + at);
     return ticket;
   };
-  // Held until all are submitted: an arrow is left out where the first task had ended, and was written, before it was known.
+  // Held until all are submitted: an arrow is omitted if its first task has already been written when the second is submitted.
   Ticket before = submitted(runtime.submit(hold, latch.words()), "hold");
   for (u32 i = 1; i < kTasks; ++i) {
     const Ticket next = i % 2 == 0 ? runtime.submit(busy, 2000ULL, link) : runtime.submit(busy, 2000ULL, after(before));
@@ -229,7 +229,7 @@ DWELL_OPERATOR(makes)(dwell::Group g, dwell::u32 count) {
     EXPECT_EQ(made.size(), kMade);
     for (const Shown& task : made) EXPECT_EQ(task.name, "busy (version 1)");
 
-    // No two calls at once on a worker. The device's clock has steps, of less than 2 us.
+    // Calls on a worker do not overlap, within the steps of the device's clock of less than 2 us.
     std::map<std::string, std::vector<Shown>> calls;
     for (const Shown& event : file.events) {
       EXPECT_GE(event.end, event.begin) << event.text();
@@ -263,7 +263,7 @@ TEST_P(TraceFilesTest, AFullDiscEndsTheTraceAndNothingElse) {
   runtime.wait_all();
   expect_error(errc::io_failed, AllOf(HasSubstr("/dev/full"), HasSubstr("No space left")), [&] { runtime.stop_trace(); });
   runtime.submit(busy, 1000ULL).wait();
-  // Another one may follow.
+  // A new trace may follow.
   const jit::TemporaryDirectory folder;
   runtime.start_trace(trace_file(folder.path() / "work.json"));
   runtime.submit(busy, 1000ULL).wait();

@@ -1,4 +1,4 @@
-// Operators that name others: which version they are bound to, and when that changes.
+// Operators that use others: the version that they are bound to, and its changes.
 #include <set>
 
 #include "tests/conformance/suite.hpp"
@@ -11,7 +11,7 @@ DWELL_ON_EVERY_DEVICE(UsesTest);
 
 using Tell = void(Span<u32>, u32);
 
-// An operator `name` that writes an opcode to its cell: of the operator `used`, which may be itself. `mark` tells sources apart.
+// An operator that writes the opcode of `used`, possibly its own, to a cell. `mark` makes sources differ.
 std::string telling(const std::string& name, const std::string& used, int mark = 0) {
   return "DWELL_USES(" + used + ", dwell::Span<dwell::u32>, dwell::u32)\n" + "DWELL_OPERATOR(" + name +
          ")(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 at) {\n"
@@ -19,7 +19,7 @@ std::string telling(const std::string& name, const std::string& used, int mark =
          used + ") + " + std::to_string(mark) + " - " + std::to_string(mark) + ";\n}\n";
 }
 
-// Tasks of `user`, which tells the opcode of `used`, and of `used`, which tells its own, one behind the other.
+// Pairs of tasks: `user` reports the opcode of `used`, then `used` reports its own.
 class Pairs {
  public:
   Pairs(Runtime& runtime, u32 most) : runtime_(runtime), cells_(filled<u32>(runtime, 2 * most, ~0U)) {}
@@ -28,7 +28,7 @@ class Pairs {
     runtime_.submit(used, cells_, 2 * count_ + 1);
     ++count_;
   }
-  // The opcodes that they have told, if both told the same.
+  // The reported opcodes. Expects both tasks of a pair to agree.
   std::vector<u32> told() {
     const std::vector<u32> all = read(cells_);
     std::vector<u32> opcodes;
@@ -89,7 +89,7 @@ TEST_P(UsesTest, TasksInFlightKeepTheirGeneration) {
 }
 
 TEST_P(UsesTest, UserAndUsedChangeAtOneTicket) {
-  // Along the tickets, what both kinds of task tell changes once with each redefinition.
+  // Along the tickets, the opcodes of both kinds of task change exactly once with each redefinition.
   constexpr u32 kSwaps = kSanitized ? 10 : 100;
   constexpr u32 kMost = kSwaps * 40'000;
   Options small = options();
@@ -114,7 +114,7 @@ TEST_P(UsesTest, UserAndUsedChangeAtOneTicket) {
       }
     });
   for (u32 swap = 0; swap < kSwaps; ++swap) {
-    // Each generation has tasks of its own, and the last change finds some left.
+    // Each generation has its own tasks, and some are left for the last change.
     for (const u32 half : {0U, 1U}) {
       allowed += kMost / kSwaps / 2;
       for (const u32 before = submitted; submitted < before + 20;) std::this_thread::yield();

@@ -1,4 +1,4 @@
-// Who waits for whom, what is busy, and what will never end.
+// Diagnoses of waits, busy work that is no stall, and stalls.
 #include <future>
 
 #include "tests/conformance/suite.hpp"
@@ -6,7 +6,7 @@
 namespace dwell::test {
 namespace {
 
-// Takes one off a cell, and takes its time.
+// Decrements a cell, and runs for `ns`.
 constexpr const char* kCountDown = R"(
 DWELL_OPERATOR(count_down)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u64 ns) {
   const dwell::u64 start = dwell::device::now_ns();
@@ -15,7 +15,7 @@ DWELL_OPERATOR(count_down)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell:
 })";
 using CountDown = void(Span<u32>, u64);
 
-// A chain of tasks, each of which makes the next.
+// A chain of tasks, each of which spawns the next.
 constexpr const char* kOnwards = R"(
 DWELL_USES(onwards, dwell::u32, dwell::u64)
 DWELL_OPERATOR(onwards)(dwell::Group g, dwell::u32 left, dwell::u64 ns) {
@@ -25,7 +25,7 @@ DWELL_OPERATOR(onwards)(dwell::Group g, dwell::u32 left, dwell::u64 ns) {
 })";
 using Onwards = void(u32, u64);
 
-// A gang that goes on for so many steps, and gives its workers back whenever it is asked to.
+// A gang of `steps` steps that yields when asked.
 constexpr const char* kPatientGang = R"(
 DWELL_OPERATOR(patient_gang)(dwell::Group g, dwell::u32 steps, dwell::u64 ns) {
   const dwell::Gang gang = g.gang();
@@ -40,7 +40,7 @@ using PatientGang = void(u32, u64);
 
 class WatchdogTest : public DeviceTest {
  protected:
-  // Threads of tests may be kept from a processor for long where sanitizers slow everything down.
+  // Sanitizers may delay threads of tests for long.
   static constexpr auto kTimeout = kSanitized ? 1000ms : 300ms;
   static constexpr auto kLong = 4 * kTimeout;
   static constexpr u64 kLongNs = std::chrono::nanoseconds(kLong).count();
@@ -67,7 +67,7 @@ TEST_P(WatchdogTest, ADiagnosisTellsWhatEachTaskWaitsFor) {
   const auto nothing = runtime.define<void()>("nothing", kNothing);
   EXPECT_EQ(runtime.diagnose().total, 0U);
   runtime.submit(nothing);
-  runtime.submit(nothing, link).wait();  // links are in use from now on
+  runtime.submit(nothing, link).wait();  // links are in use from here on
   Latch latch(runtime);
   const Ticket holds = runtime.submit(hold, latch.words());
   latch.await();
@@ -129,12 +129,12 @@ TEST_P(WatchdogTest, ADiagnosisNamesNodesAndCallbacks) {
   latch.release();
   go_on.set_value();
   launch.wait();
-  // The callback that runs in the second launch would wait for what was fulfilled already: it is cancelled if it has not begun.
+  // The callback of the second launch would set the promise again, unless it is cancelled first.
   EXPECT_TRUE(find(runtime.diagnose(), launch) == nullptr);
   try {
     again.wait();
   } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), errc::task_failed) << error.what();  // the promise is set for the second time
+    EXPECT_EQ(error.kind(), errc::task_failed) << error.what();  // the promise is set twice
   }
 }
 
@@ -151,7 +151,7 @@ TEST_P(WatchdogTest, AParkedRuntimeSaysSo) {
   waits.wait();
 }
 
-// A callback waits for a task that comes behind its own launch: neither ever ends by itself.
+// A callback waits for a task behind its own launch: neither can end.
 TEST_P(WatchdogTest, ACircleThroughACallbackEndsWithAnErrorThatNamesIt) {
   Runtime runtime(watched());
   const auto nothing = runtime.define<void()>("nothing", kNothing);
@@ -180,10 +180,10 @@ TEST_P(WatchdogTest, ACircleThroughACallbackEndsWithAnErrorThatNamesIt) {
     behind.wait();
     FAIL() << "it cannot end well";
   } catch (const Error& error) {
-    // Either this wait has ended first, or the callback's, which cancels what is behind its launch.
+    // Either this wait was ended first, or the callback's, which cancels tasks behind its launch.
     EXPECT_TRUE(error.kind() == errc::stalled || error.kind() == errc::cancelled) << error.what();
   }
-  // The callback's own wait has ended too: it throws, the launch fails, and the others are cancelled.
+  // The callback's own wait was ended too: it throws, the launch fails, and the others are cancelled.
   DWELL_EXPECT_ERROR(
       {
         while (!launch.done()) std::this_thread::sleep_for(1ms);
@@ -203,17 +203,17 @@ TEST_P(WatchdogTest, WhatIsBusyIsNoStall) {
   Options given = watched();
   std::atomic<int> warned{0};
   given.warn = [&](std::string_view) { ++warned; };
-  given.parts = Parts::all;  // a first use behind a task that runs long warns of it
+  given.parts = Parts::all;  // a first use behind a long task would warn
   Runtime runtime(given);
   const auto spin = runtime.define<Spin>("spin", kSpin);
   const auto nothing = runtime.define<void()>("nothing", kNothing);
   const auto count_down = runtime.define<CountDown>("count_down", kCountDown);
   const auto onwards = runtime.define<Onwards>("onwards", kOnwards);
   const auto patient = runtime.define<PatientGang>("patient_gang", kPatientGang);
-  // One operator that runs long, and what waits for it.
+  // A long operator, and a task that waits for it.
   const Ticket longest = runtime.submit(spin, kLongNs);
   runtime.submit(nothing, after(longest)).wait();
-  // A graph that loops: no worker tells the host anything new.
+  // A loop in a graph: workers report nothing new to the host.
   const auto cells = filled<u32>(runtime, 1, static_cast<u32>(kLongNs / 5'000'000));
   Graph body;
   body.add(count_down, cells, u64{5'000'000});
@@ -221,19 +221,19 @@ TEST_P(WatchdogTest, WhatIsBusyIsNoStall) {
   graph.add_while("loop", cells, body);
   runtime.launch(runtime.instantiate(graph)).wait();
   EXPECT_EQ(read(cells)[0], 0U);
-  // Tasks that make tasks.
+  // Tasks that spawn tasks.
   runtime.submit(onwards, static_cast<u32>(kLongNs / 5'000'000), u64{5'000'000}).wait();
-  // A gang that leaves and comes back.
+  // A gang that yields and resumes.
   runtime.submit(patient, static_cast<u32>(kLongNs / 5'000'000), u64{5'000'000}, gang(std::min(2U, runtime.info().workers))).wait();
-  // A callback that takes its time.
+  // A slow callback.
   Graph calls;
   calls.add_host("slow", [] { std::this_thread::sleep_for(kLong); });
   runtime.launch(runtime.instantiate(calls)).wait();
-  // One that waits for an operator that takes its time.
+  // A callback that waits for a slow operator.
   Graph asks;
   asks.add_host("asks", [&] { runtime.submit(spin, kLongNs).wait(); });
   runtime.launch(runtime.instantiate(asks)).wait();
-  // A full ring, with a submitter that sleeps.
+  // A full ring, with a sleeping submitter.
   Latch latch(runtime);
   const auto hold = runtime.define<Hold>("hold", kHold);
   const Ticket holds = runtime.submit(hold, latch.words());
@@ -257,11 +257,11 @@ TEST_P(WatchdogTest, ItWatchesLeasesThatNeverEnd) {
   const auto spin = runtime.define<Spin>("spin", kSpin);
   const auto nothing = runtime.define<void()>("nothing", kNothing);
   runtime.submit(nothing);
-  runtime.submit(nothing, link).wait();  // links are in use from now on, so that the next is no drain
+  runtime.submit(nothing, link).wait();  // links are in use from here on, so that the next one is no drain
   const Ticket longest = runtime.submit(spin, kLongNs);
   const Ticket behind = runtime.submit(nothing, after(longest));
   std::this_thread::sleep_for(kTimeout * 2);
-  // The loop must not be kept from other tasks while a long one runs.
+  // Other tasks must run beside a long one.
   if (runtime.info().workers > 1) {
     EXPECT_TRUE(runtime.submit(nothing).wait_for(kTimeout));
   }

@@ -1,4 +1,4 @@
-// Operators as a group, and as one of many.
+// Operators as one group and as one of many.
 #include <cmath>
 #include <numeric>
 
@@ -34,7 +34,7 @@ TEST_P(WideTest, EveryGroupRunsOnce) {
 }
 
 TEST_P(WideTest, ManyWideTasksAtOnce) {
-  // Their shares go through a queue that is as small as the ring.
+  // Their shares pass through a queue no larger than the ring.
   constexpr u32 kTasks = kSanitized ? 600 : 3000;
   Options small = options();
   small.ring_slots = 128;
@@ -153,7 +153,7 @@ TEST_P(WideTest, ReduceCombinesInTheSameOrderInEveryRun) {
       sum = g.sum(sum);
       if (g.rank() == 0) out[g.index()] = sum;
     })");
-  // So different in size that another order gives another sum.
+  // Magnitudes so different that another order gives another sum.
   std::vector<float> numbers(1000);
   Random random(1);
   for (float& number : numbers) number = static_cast<float>(random() % 1000 + 1) * (random() % 2 == 0 ? 1.0e-3F : 1.0e6F);
@@ -212,7 +212,7 @@ TEST_P(WideTest, TooMuchSharedMemoryFailsTheTask) {
     EXPECT_EQ(ticket.status(), status::out_of_scratch);
   }
   EXPECT_THAT(read(out), testing::Each(77U));
-  // The next task has all of it again.
+  // The next task gets all of it again.
   for (int i = 0; i < 10; ++i) runtime.submit(share, 100U, out.slice(0, 1)).wait();
   EXPECT_EQ(read(out)[0], 0U);
 }
@@ -235,7 +235,7 @@ TEST_P(WideTest, EveryByteOfScratchCanBeHad) {
   runtime.submit(take, u64{1024}, out).wait();
   EXPECT_EQ(read(out)[0], 1023U * 512U);
   EXPECT_EQ(runtime.submit(take, u64{1025}, out).status(), status::out_of_scratch);
-  // Counts whose size in bytes would wrap around.
+  // Counts whose size in bytes wraps around.
   EXPECT_EQ(runtime.submit(take, u64{1} << 62U, out).status(), status::out_of_scratch);
   EXPECT_EQ(runtime.submit(take, (u64{1} << 62U) + 1, out).status(), status::out_of_scratch);
   EXPECT_EQ(runtime.submit(take, ~u64{0}, out).status(), status::out_of_scratch);
@@ -266,7 +266,7 @@ TEST_P(WideTest, OneFailingGroupFailsTheTaskWithItsCode) {
       const Ticket ticket = runtime.submit(fail_at, at, 42, ran, groups(n));
       DWELL_EXPECT_ERROR(ticket.wait(), errc::task_failed, AllOf(HasSubstr("fail_at (version 1)"), HasSubstr("code 42")));
       EXPECT_EQ(ticket.status(), 42);
-      // The others go on.
+      // The other groups run.
       EXPECT_THAT(read(ran), testing::Each(1U));
       EXPECT_EQ(runtime.submit(fail_at, n, 42, ran, groups(n)).status(), status::ok);
     }
@@ -297,7 +297,7 @@ TEST_P(WideTest, AWideTaskRunsOnOneWorker) {
 }
 
 TEST_P(WideTest, AWideTaskIsSharedByWorkers) {
-  // Groups that wait for one another can only end when two workers run them at once.
+  // Groups that wait for each other end only if two workers run them concurrently.
   Runtime runtime(options());
   auto meet = runtime.define<void(Span<u32>)>("meet", R"(
     DWELL_OPERATOR(meet)(dwell::Group g, dwell::Span<dwell::u32> here) {

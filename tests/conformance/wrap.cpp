@@ -1,4 +1,4 @@
-// Positions are 64 bits on the host and 32 on the device: nothing may happen where the latter wrap around.
+// Positions have 64 bits on the host and 32 on the device: tests the wrap-around of the latter.
 #include <dwell/detail/open_at.hpp>
 
 #include "tests/conformance/suite.hpp"
@@ -11,7 +11,7 @@ class WrapTest : public DeviceTest {
   struct Long {
     u32 word[40];
   };
-  // Runs tasks of every sort across `first` and a little beyond, in a ring of `slots`.
+  // Runs tasks of all kinds across `first` and some positions beyond, in a ring of `slots`.
   void run_from(std::uint64_t first, unsigned slots) const {
     SCOPED_TRACE("first_position " + std::to_string(first) + ", ring_slots " + std::to_string(slots));
     Options there = options();
@@ -102,7 +102,7 @@ TEST_P(WrapTest, LargePositionsWork) {
 }
 
 TEST_P(WrapTest, WaitingTasksAreFoundAcrossTheEdge) {
-  // A leaving lease writes down positions of the ring and the queue on both sides of the edge.
+  // A leaving lease records positions of the ring and the queue on both sides of the wrap-around.
   Options there = options();
   there.ring_slots = 128;
   there.lease = 500us;
@@ -111,7 +111,7 @@ TEST_P(WrapTest, WaitingTasksAreFoundAcrossTheEdge) {
   auto cells = filled<u32>(runtime, 2000, 0);
   for (u32 i = 0; i < 2000; ++i) {
     if (i % 90 == 0) {
-      runtime.wait_all();  // or the ring might be full while nothing runs
+      runtime.wait_all();  // otherwise the ring might be full while nothing runs
       runtime.park();
     }
     if (i % 90 == 60) runtime.resume();
