@@ -1,4 +1,4 @@
-// A ring, an arena and a lease in plain memory, laid out as runtime::Core does it: for tests that play worker or host by hand.
+// A ring, an arena and a lease in plain memory, laid out like those of runtime::Core: for tests that play worker or host.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 
 namespace dwell::test {
 
-// The entry of an operator of tests, for Lease::operators.
+// The entry of a test operator, for Lease::operators.
 template <void (*kOperator)(const Group&, const u32*)>
 const void* entry_of() {
   const device::Entry entry = [](device::Context* context, u32 opcode, const u32* arguments) {
@@ -30,7 +30,7 @@ const void* entry_of() {
 
 class Bench {
  public:
-  // With deques as a lease of the CPU has them, or without, as one of CUDA or with levels.
+  // `deques`: as on the CPU; otherwise as on CUDA, or with levels.
   explicit Bench(u32 shift = 7, u32 workers = 2, std::uint64_t first = 0, bool deques = false)
       : ring(1U << shift),
         completions(1U << shift),
@@ -72,7 +72,7 @@ class Bench {
   Bench& operator=(const Bench&) = delete;
 
   device::Control& control() const { return *lease.control; }
-  // Memory behind the parts of the arena.
+  // Allocates memory behind the parts of the arena.
   std::byte* take(std::size_t bytes) {
     std::uint8_t* const piece = next_piece_;
     next_piece_ += device::align_up(bytes, 256);
@@ -81,21 +81,21 @@ class Bench {
   }
   u32 capacity() const { return 1U << lease.ring_shift; }
 
-  // Makes it worker `me`, as the resident loop does.
+  // Initialises `worker` as worker `me`, as the resident loop does.
   void set_up(device::Worker* worker, u32 me) {
     worker->me = me;
     device::set_up(lease, worker);
     worker->context.started = device::now_ticks();
   }
 
-  // ---- The host's side, from outside ----
+  // ---- The host's side ----
 
   // The header of the task at `position`.
   device::Header header(std::uint64_t position) const {
     const device::Quad quad = load(ring[index(position)].quad[0]);
     return device::Header::from(quad.word[0], quad.word[1]);
   }
-  // Word 2 of that slot: the position of the task, or of the one that it is linked to, or the number of a lease.
+  // Word 2 of that slot: the position of the task or of its link's target, or the number of a lease.
   u32 named(std::uint64_t position) const { return load(ring[index(position)].quad[0]).word[2]; }
   // Whether the slot at `position` is valid for it.
   bool written(std::uint64_t position) const {
@@ -107,8 +107,8 @@ class Bench {
     const u32 all = device::kHeaderWords + i;
     return load(ring[index(position + all / device::kSlotWords)].quad[all % device::kSlotWords / 3]).word[all % 3];
   }
-  // What a task waits for, as its slots say it: positions, of those that do not cancel it plus kHard, of those that have failed plus
-  // kFailed.
+  // The positions that a task waits for, decoded from its slots: plus kHard if their failure does not cancel it, plus kFailed if they have
+  // failed.
   static constexpr std::uint64_t kHard = 1ULL << 62U;
   static constexpr std::uint64_t kFailed = 1ULL << 61U;
   std::vector<std::uint64_t> waits(std::uint64_t position) const {
@@ -129,10 +129,10 @@ class Bench {
     }
     return all;
   }
-  // Whether the completion entry of `position` is there.
+  // Whether the position has a completion entry.
   bool complete(std::uint64_t position) const { return entry(position).lap == lap(position); }
   i32 status(std::uint64_t position) const { return entry(position).status; }
-  // As the image table changes an operator's opcode.
+  // Changes an operator's opcode, as the image table does.
   std::uint64_t switch_alias(std::atomic<std::uint32_t>& alias, std::uint32_t opcode) {
     const runtime::SubmissionQueue::Switch one[] = {{&alias, opcode}};
     return queue.switch_aliases(one);
@@ -145,7 +145,7 @@ class Bench {
 
   // ---- The device's side ----
 
-  // A task as it has been read from the ring: argument words 3, 4, ... of it count on from its position. Word 2 names what the flags say.
+  // A task as read from the ring: argument words 3, 4, ... count up from its position. `named`: word 2, as the flags define it.
   static device::TaskQuads quads(const device::Header& header, u32 position) { return quads(header, position, position); }
   static device::TaskQuads quads(const device::Header& header, u32 position, u32 named) {
     device::TaskQuads task{};
@@ -189,7 +189,7 @@ class Bench {
   }
 };
 
-// A task with these argument words, which must live as long. `flags` are those that submit's modifiers set.
+// A task with these argument words, which must outlive it. `flags`: as set by submit's modifiers.
 inline detail::Task task_of(const std::vector<u32>& words, u32 flags = 0, u32 groups = 1, const detail::Waits* waits = nullptr) {
   return detail::task_of(words.data(), static_cast<u32>(words.size()), flags, groups, waits);
 }

@@ -1,5 +1,4 @@
-// The CPU as a device that a test can take down, as a fault does with a GPU: it runs operators until it breaks, and works again when it is
-// opened anew.
+// The CPU as a device that a test can break, like a GPU after a fault: it runs operators until it breaks, and works again after reopening.
 #pragma once
 
 #include <atomic>
@@ -17,20 +16,20 @@
 
 namespace dwell::test {
 
-// State that tests set before, and look at after, from any thread. A test breaks it only while no lease runs.
+// State shared with tests, accessible from any thread. Tests break the device only while no lease runs.
 struct BreakableDevice {
-  std::atomic<int> opened{0};           // backends so far
-  std::atomic<int> broken{0};           // those up to this one are lost
-  std::atomic<int> alive{0};            // backends that are not destroyed
-  std::atomic<int> held{0};             // memory and programs that live in them
-  std::atomic<int> most_held{1 << 30};  // memory for more there is none
-  // Bytes of the newest arena, each of which was asked for, and how many there is room for.
+  std::atomic<int> opened{0};           // backends opened so far
+  std::atomic<int> broken{0};           // backends up to this number are lost
+  std::atomic<int> alive{0};            // backends not yet destroyed
+  std::atomic<int> held{0};             // allocations and programs
+  std::atomic<int> most_held{1 << 30};  // the limit of `held`
+  // Bytes of the newest arena, and their limit.
   std::atomic<std::size_t> arena{0};
   std::atomic<std::size_t> most_arena{~std::size_t{0}};
-  std::atomic<bool> missing{false};  // it cannot be opened
+  std::atomic<bool> missing{false};  // opening fails
   std::atomic<bool> stuck{false};
-  std::atomic<bool> kernels_hang{false};  // launches do not end
-  // Leases see an empty ring: what is submitted is lost until this is false again.
+  std::atomic<bool> kernels_hang{false};  // launches never end
+  // Leases see an empty ring: submitted tasks are lost while this is set.
   std::atomic<bool> blind{false};
   std::vector<device::Slot> nothing = std::vector<device::Slot>(128);
 
@@ -203,7 +202,7 @@ class BreakableBackend : public backend::Backend {
   std::unique_ptr<backend::Backend> inner_ = backend::open_cpu();
 };
 
-// The CPU's compiler, for which every program is one kernel "spin" that takes nothing.
+// The CPU's compiler; compiles every program to one kernel "spin" without parameters.
 class KernelCompiler final : public jit::Compiler {
  public:
   jit::Object compile(const jit::Unit& unit) override { return inner_.compile(unit); }
@@ -219,7 +218,7 @@ class KernelCompiler final : public jit::Compiler {
 // Opens `device` for a runtime.
 inline auto opener(std::shared_ptr<BreakableDevice> device) {
   return [device = std::move(device)](const Options&) {
-    // As a context that a fault has taken down: there is no new one while anything holds the old.
+    // Like a faulted context: no new one while the old one is held.
     if (device->alive != 0) throw Error(errc::device_lost, "the broken device is still held");
     if (device->missing) throw Error(errc::device_unavailable, "the device has been pulled out");
     return runtime::OpenedDevice{std::make_unique<BreakableBackend>(device), std::make_unique<KernelCompiler>()};

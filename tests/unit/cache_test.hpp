@@ -1,4 +1,4 @@
-// A cache in a folder of its own, for the tests of that folder.
+// A cache in its own folder.
 #pragma once
 
 #include <gtest/gtest.h>

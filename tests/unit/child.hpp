@@ -1,4 +1,4 @@
-// Child processes of tests: their work, and their end.
+// Child processes of tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,12 +12,12 @@
 
 namespace dwell::test {
 
-// Starts `work` in a child, which ends with what it returns, or 99 after an exception.
+// Runs `work` in a child, which exits with its result, or with 99 after an exception.
 template <class Work>
 pid_t start_child(Work work) {
   const pid_t child = fork();
   if (child != 0) return child;
-  // Its death is no accident worth a core file.
+  // Intended crashes need no core file.
   const rlimit none{0, 0};
   setrlimit(RLIMIT_CORE, &none);
   try {
@@ -27,7 +27,7 @@ pid_t start_child(Work work) {
   }
 }
 
-// Its end as waitpid tells it.
+// Waits for the child. Returns its status, as from waitpid.
 inline int end_of(pid_t child) {
   int status = -1;
   EXPECT_EQ(waitpid(child, &status, 0), child);
@@ -41,7 +41,7 @@ int run_child(Work work) {
 
 inline bool ended_well(int status) { return WIFEXITED(status) && WEXITSTATUS(status) == 0; }
 
-// A value that this process and its children share.
+// A value shared by this process and its children.
 template <class T>
 class SharedWithChildren {
  public:

@@ -1,4 +1,4 @@
-// Resources of the operators for tensors, compiled and linked as for a device. Needs NVRTC and nvJitLink but no GPU.
+// Resources of the tensor operators, compiled and linked as for a device. Needs NVRTC and nvJitLink but no GPU.
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,7 +29,7 @@ TEST_F(CudaTensorTest, OperatorsLeaveRoomForSixWorkers) {
   EXPECT_EQ(object.log, "");
   const Image image = compiler().link(std::vector<Opcode>{{&object, 0}, {&object, 1}}, Tier::relocatable);
   EXPECT_LE(image.resources.registers, 64U);
-  // Temporaries of the two kinds of slots take 256 bytes each.
+  // Temporaries in the two kinds of slots take 256 bytes each.
   EXPECT_LE(image.resources.stack_bytes, 900U);
 }
 
@@ -77,7 +77,7 @@ TEST_F(CudaTensorTest, CompiledProgramsStayWithinTheirResources) {
   const Operand two = 2.0;
   const struct {
     const char* what;
-    std::uint32_t most_stack;  // bytes, of what is out of line for a part of a block
+    std::uint32_t most_stack;  // bytes, for out-of-line functions on a part of a block
     std::vector<Applied> operations;
   } cases[] = {
       {"a sum", 96, {{TensorOp::add, ElementType::f32, z, {x, y}}}},

@@ -1,4 +1,4 @@
-// Shared by the tests of NVIDIA's compilers. They need NVRTC and nvJitLink but no GPU.
+// Shared by tests that compile for CUDA. They need NVRTC and nvJitLink but no GPU.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 
 namespace dwell::jit {
 
-// Skips its tests, and says why, where there is no compiler.
+// Skips its tests, with the reason, if there is no compiler.
 class CudaTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -27,12 +27,12 @@ class CudaTest : public testing::Test {
       GTEST_SKIP() << error.what();
     }
   }
-  // Whether the NVRTC that is there knows `arch`: "sm_90", "sm_90a".
+  // Whether the installed NVRTC supports `arch`: "sm_90", "sm_90a".
   static bool compiles_for(const std::string& arch) {
     return std::ranges::count(Nvrtc::get().architectures(), std::stoi(arch.substr(3))) != 0;
   }
-  // With the real loop; one an architecture for all tests, and from the user's cache in any process behind the first, as compiling the loop
-  // takes most of the time.
+  // A compiler with the real loop: one for each architecture in all tests, with the user's cache, because compiling the loop takes most of
+  // the time.
   static CudaCompiler& compiler_for(const std::string& arch) {
     static std::map<std::string, CudaCompiler> all;
     return all.try_emplace(arch, CudaCompiler::Options{.arch = arch, .cache = FileCache::from_environment({})}).first->second;
@@ -40,8 +40,7 @@ class CudaTest : public testing::Test {
   static CudaCompiler& compiler() { return compiler_for("sm_90"); }
 };
 
-// Tests of what NVIDIA's compilers make of the loop and of operators. Nothing of dwell runs there that other tests do not run, so sanitized
-// builds leave them out.
+// Tests of resource figures. They run no code of dwell that other tests do not run, so sanitized builds omit them.
 class CudaFiguresTest : public CudaTest {
  protected:
   void SetUp() override {

@@ -1,4 +1,4 @@
-// Libraries that stand in for libcuda.
+// Fake libraries for libcuda.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 
 namespace dwell::test {
 
-// A shared library of the functions in `code`, C++, for as long as it lives.
+// A shared library built from the C++ functions in `code`, for its lifetime.
 class DriverLibrary {
  public:
   explicit DriverLibrary(const std::string& code) : file_(folder_.path() / "libcuda.so.1") {
@@ -30,7 +30,7 @@ class DriverLibrary {
   std::string file_;
 };
 
-// A driver for CUDA 13.0 in which every function is there, and answers `result`.
+// A driver for CUDA 13.0 in which every function exists and returns `result`.
 inline std::string driver_that_answers(int result) {
   const std::string body = "() { return " + std::to_string(result) + "; }\n";
   std::string code = "extern \"C\" int cuDriverGetVersion(int* version) { *version = 13000; return 0; }\n";

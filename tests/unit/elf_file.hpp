@@ -1,4 +1,4 @@
-// ELF64 files that a test makes up, with sizes as it likes.
+// Builds ELF64 files with arbitrary contents.
 #pragma once
 
 #include <elf.h>
@@ -20,11 +20,10 @@ Bytes bytes_of(const std::vector<T>& values) {
 }
 inline Bytes bytes_of(const std::string& text) { return bytes_of(std::vector<char>(text.begin(), text.end())); }
 
-// The file is written as: head, the sections' bytes, the table of sections. Section 0 is the empty one, 1 the names of sections, 2 the
-// names of symbols, 3 the symbols.
+// Layout: header, section contents, section table. Section 0 is empty, 1 holds section names, 2 symbol names, 3 symbols.
 class ElfFile {
  public:
-  // Public, so that a test can put anything there before the file is written.
+  // Public, so that a test can change anything before the file is written.
   Elf64_Ehdr head{};
   std::vector<Elf64_Shdr> sections;
 
@@ -47,7 +46,7 @@ class ElfFile {
     symbols_.resize(1);
   }
 
-  // Returns its index. `size` counts for a section without bytes in the file (SHT_NOBITS).
+  // Returns its index. `size` applies to a section without bytes in the file (SHT_NOBITS).
   std::size_t add(const std::string& name, std::uint32_t type, Bytes bytes, std::uint64_t size = 0) {
     Elf64_Shdr section{};
     section.sh_name = static_cast<std::uint32_t>(names_.size());
@@ -72,7 +71,7 @@ class ElfFile {
     return static_cast<std::uint32_t>(symbols_.size() - 1);
   }
 
-  // The file. `change` is called with what was filled in, just before it is written.
+  // Returns the file. Calls `change` after all fields are set, just before writing.
   template <class Change>
   Bytes write(Change change) {
     contents_[1] = bytes_of(names_);

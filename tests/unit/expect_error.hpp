@@ -1,4 +1,4 @@
-// Errors, as tests expect them.
+// Expectations of errors.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -8,7 +8,7 @@
 
 namespace dwell {
 
-// Expects the error to name this in its fields.
+// Expects these fields in the error.
 inline void expect_fields(const Error& error, const ErrorFields& wanted) {
   EXPECT_EQ(error.fields().what, wanted.what) << error.what();
   EXPECT_EQ(error.fields().which, wanted.which) << error.what();
@@ -39,8 +39,7 @@ Error error_of(Call call) {
     EXPECT_THAT(error.message(), matches);           \
   }
 
-// Expects `statement` to throw a dwell::Error of kind `code` with these fields: what, which, value, limit. Those at the end may be left
-// out.
+// Expects `statement` to throw a dwell::Error of kind `code` with these fields: what, which, value, limit. Trailing ones may be omitted.
 #define DWELL_EXPECT_ERROR_FIELDS(statement, code, ...) \
   try {                                                 \
     statement;                                          \

@@ -1,4 +1,4 @@
-// A device that runs nothing: leases begin and end by themselves as workers would have them, or as a test says.
+// A device that runs nothing: leases begin and end as with workers, or as a test says.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@
 
 namespace dwell::test {
 
-// State that tests set before, and look at after, from any thread.
+// State shared with tests, accessible from any thread.
 struct FakeDevice {
   std::atomic<std::uint32_t> room{64};    // LoadedImage::max_workers
   std::atomic<bool> begins{true};         // a lease begins when all before it have been left or are asked over
@@ -31,19 +31,19 @@ struct FakeDevice {
   std::function<void()> on_start;         // called by start
   std::function<void()> on_order;         // called by order_behind_burst
   std::atomic<bool> refuses_start{false};
-  std::atomic<int> programs{0};  // that live
-  std::atomic<int> early{0};     // destroyed while a lease of theirs was on the device
+  std::atomic<int> programs{0};  // not yet destroyed
+  std::atomic<int> early{0};     // destroyed while one of their leases was on the device
   std::atomic<int> loads{0};
   std::atomic<int> starts{0};
   std::atomic<int> finishes{0};
   std::atomic<bool> abandoned{false};
   std::atomic<bool> refuses_launch{false};  // launch throws
   std::atomic<bool> no_memory{false};       // launch throws std::bad_alloc
-  std::atomic<int> loaded_kernels{0};       // sets of kernels that live
+  std::atomic<int> loaded_kernels{0};       // sets of kernels not yet destroyed
   std::atomic<int> launches{0};
-  std::atomic<int> completions{0};  // that live
+  std::atomic<int> completions{0};  // not yet destroyed
 
-  // How a launch stands, by its place among all launches: in flight, complete, or what has become of the device.
+  // The state of a launch, by its number: in flight, complete, or the device's fault.
   void end_launch(int launch) { set_launch(launch, "done"); }
   void break_launch(int launch, const std::string& text) { set_launch(launch, text); }
   std::string launch_state(int launch) {
@@ -66,14 +66,14 @@ struct FakeDevice {
     const std::lock_guard lock(mutex);
     return last;
   }
-  // The numbers of those on the device.
+  // The numbers of the leases on the device.
   std::vector<std::uint32_t> leases() {
     const std::lock_guard lock(mutex);
     std::vector<std::uint32_t> numbers;
     for (const Started& one : on_device) numbers.push_back(one.lease.number);
     return numbers;
   }
-  // Begins a lease, as its first worker that has a seat does.
+  // Begins a lease, as its first worker with a seat does.
   void begin_lease(std::uint32_t number) {
     const std::lock_guard lock(mutex);
     begin(number);
@@ -84,7 +84,7 @@ struct FakeDevice {
     leave([number](const device::Lease& lease) { return lease.number == number; });
     settle();
   }
-  // Ends all that are on the device.
+  // Ends all leases on the device.
   void end_leases() {
     const std::lock_guard lock(mutex);
     leave([](const device::Lease&) { return true; });
@@ -101,7 +101,7 @@ struct FakeDevice {
     if (std::ranges::any_of(on_device, [&](const Started& one) { return one.image == &image; })) ++early;
     --programs;
   }
-  // Does what workers do by themselves.
+  // Advances leases as workers do by themselves.
   void run() {
     const std::lock_guard lock(mutex);
     settle();

@@ -1,4 +1,4 @@
-// Promises of every compiler's fingerprints.
+// Properties of every compiler's fingerprints.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,8 +14,8 @@
 
 namespace dwell::jit {
 
-// A fingerprint follows the options and all includes; it is "" where that cannot be known. `lead` begins each source, `flag` is one
-// that this compiler honours, `foreign` options that it does not.
+// A fingerprint follows the options and all includes; it is "" if these are unknown. `lead` begins each source; this compiler honours
+// `flag`, but not the options `foreign`.
 inline void expect_fingerprints_follow(Compiler& compiler, const std::string& lead, const std::string& flag,
                                        const CompileOptions& foreign) {
   const TemporaryDirectory folder;

@@ -1,6 +1,6 @@
-// Damaged bytes for all that reads what others have written. The cases are the same each time: a suite takes a second, and DWELL_FUZZ=100
-// makes a hundred times as many. DWELL_FUZZ_CASE=17 repeats one of them, DWELL_FUZZ_SEED=1 makes others, and DWELL_FUZZ_TELL=1 says which
-// is begun, for one that ends the process.
+// Damaged bytes for readers of foreign data. Cases are reproducible: a suite takes a second. DWELL_FUZZ=100 makes a hundred times as many,
+// DWELL_FUZZ_CASE=17 repeats one, DWELL_FUZZ_SEED=1 makes others, and DWELL_FUZZ_TELL=1 prints each case first, to find one that ends the
+// process.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -26,12 +26,12 @@ class Fuzzer {
  public:
   using Bytes = std::vector<std::byte>;
 
-  // `seed` and `number` say everything that it will do.
+  // `seed` and `number` determine all that it does.
   Fuzzer(std::uint64_t seed, std::uint64_t number) : random_(seed * 0x9E3779B97F4A7C15ULL + number) {}
 
   std::size_t below(std::size_t end) { return end == 0 ? 0 : static_cast<std::size_t>(random_() % end); }
 
-  // Changes some bytes and keeps their number.
+  // Changes some bytes in place.
   void damage(std::span<std::byte> bytes) {
     if (bytes.empty()) return;
     for (std::size_t left = 1 + below(8); left != 0; --left) {
@@ -48,7 +48,7 @@ class Fuzzer {
     }
   }
 
-  // Changes one of `samples`, its length too; parts of the others may come into it.
+  // Changes one of `samples`, possibly its length; may insert parts of other samples.
   Bytes damaged(const std::vector<Bytes>& samples) {
     Bytes bytes = samples[below(samples.size())];
     for (std::size_t left = 1 + below(4); left != 0; --left) {
@@ -73,7 +73,7 @@ class Fuzzer {
           break;
         }
         case 4:
-          // Brackets that nobody closes.
+          // Unclosed brackets.
           bytes.insert(from, 1 + below(2000), static_cast<std::byte>("([{<\"'.#\\\n \xC3"[below(12)]));
           break;
         default: damage(bytes);
@@ -83,7 +83,7 @@ class Fuzzer {
   }
 
  private:
-  // A number that limits and sums stumble over.
+  // A number near limits.
   std::uint64_t number() {
     constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
     constexpr std::array<std::uint64_t, 10> kEdges = {0, 1, 0x7F, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF, kMost / 2, kMost};
@@ -119,7 +119,7 @@ void fuzz(std::string_view what, std::size_t cases, const One& one) {
   }
 }
 
-// The same with samples that are damaged: `read` gets the bytes.
+// As above; `read` gets damaged samples.
 template <class Read>
 void fuzz(std::string_view what, std::size_t cases, const std::vector<Fuzzer::Bytes>& samples, const Read& read) {
   fuzz(what, cases, [&](Fuzzer& fuzzer) { read(fuzzer.damaged(samples)); });

@@ -1,4 +1,4 @@
-// Graphs on two workers in plain memory: a fixture that launches them by hand, and operators that note what has run.
+// Graphs on two workers in plain memory: a fixture that launches them, and operators that record the nodes that run.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -19,9 +19,9 @@ namespace dwell::device {
 
 class GraphOnWorkersTest : public testing::Test {
  protected:
-  // What the operators below have seen: the number of the node, in order.
+  // The numbers of the nodes that have run, in order.
   static inline std::vector<u32> ran;
-  static inline std::function<void(u32)> during;  // called by each with that number
+  static inline std::function<void(u32)> during;  // called by each operator with its number
 
   static void note(const Group&, const u32* arguments) {
     ran.push_back(arguments[0]);
@@ -33,7 +33,7 @@ class GraphOnWorkersTest : public testing::Test {
   }
   static void take_scratch(const Group& g, const u32* arguments) {
     note(g, arguments);
-    EXPECT_EQ(g.shared<u32>(200).size(), 200U);  // of the 1024 bytes that there are
+    EXPECT_EQ(g.shared<u32>(200).size(), 200U);  // 1024 bytes exist
   }
   static void note_group(const Group& g, const u32* arguments) {
     ran.push_back(arguments[0] + g.index());
@@ -43,7 +43,7 @@ class GraphOnWorkersTest : public testing::Test {
 
   static constexpr u32 kLaunch = 5;  // position
 
-  // With deques as on the CPU, or without, as on CUDA.
+  // `deques`: as on the CPU; otherwise as on CUDA.
   explicit GraphOnWorkersTest(bool deques = false) : bench_(7, 2, 0, deques) {
     ran.clear();
     during = nullptr;
@@ -76,7 +76,7 @@ class GraphOnWorkersTest : public testing::Test {
       std::memcpy(frame_at(&worker_[me], kFrame0)->word + i * 3, task.quad[i].word, sizeof(task.quad[i].word));
     run(bench_.lease, &worker_[me], kFrame0);
   }
-  // Launches the exec on a worker. `changes`: place of a word, value. A launch without a group is cancelled.
+  // Launches the exec on a worker. `changes`: pairs of a word's place and its value. A launch without groups is cancelled.
   void launch(u32 me = 0, const std::vector<u32>& changes = {}, u32 position = kLaunch, u32 groups = 1) {
     TaskQuads task{};
     const Header header{0, groups, 1, flag::share | flag::memory, 0, 0, source::launch};
@@ -90,7 +90,7 @@ class GraphOnWorkersTest : public testing::Test {
     for (std::size_t i = 0; i < words.size(); ++i) task.quad[i / 3].word[i % 3] = words[i];
     run_task(me, task);
   }
-  // Runs what is in the ready queue; at most `most` tasks.
+  // Runs at most `most` tasks of the ready queue.
   void run_ready(u32 me = 1, u32 most = ~0U) {
     TaskQuads task;
     for (u32 i = 0; i < most && ready_queue::try_take(bench_.lease, &task); ++i) {
@@ -99,20 +99,20 @@ class GraphOnWorkersTest : public testing::Test {
       run_task(me, task);
     }
   }
-  // Makes workers believe that the ready queue is as full as nodes may make it, and back.
+  // Makes the ready queue look full to nodes, and undoes that.
   void fill_queue() { bench_.control().tail.value += kMostQueuedNodes; }
   void empty_queue() { bench_.control().tail.value -= kMostQueuedNodes; }
   u32 queued() const { return bench_.control().tail.value - bench_.control().head.value; }
   u32 cell(u32 node) const { return exec_->layout.cell(node); }
   u32 overflow_top() const { return static_cast<u32>(exec_->head().overflow >> 32U); }
   bool complete() const { return bench_.complete(kLaunch); }
-  // Each of the nodes [0, count) has run once.
+  // Expects that each of the nodes [0, count) has run once.
   static void expect_each_once(u32 count) {
     std::vector<u32> all(count);
     std::iota(all.begin(), all.end(), 0U);
     EXPECT_THAT(ran, testing::UnorderedElementsAreArray(all));
   }
-  // Nothing of the launch is left, and no place of the ready queue is lost.
+  // Expects that no state of the launch is left, and that no place of the ready queue is lost.
   void expect_clean() const {
     EXPECT_EQ(exec_->head().pending, 0U);
     EXPECT_EQ(overflow_top(), 0U);

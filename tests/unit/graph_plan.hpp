@@ -1,4 +1,4 @@
-// Graphs of operators that no runtime has, and their execs in plain memory.
+// Graphs of operators without a runtime, and their execs in plain memory.
 #pragma once
 
 #include <algorithm>
@@ -32,12 +32,12 @@ struct GraphPlan {
     data.words.insert(data.words.end(), words.begin(), words.end());
     return static_cast<std::uint32_t>(data.nodes.size() - 1);
   }
-  // Adds a control node, or a host node. Returns its number.
+  // Adds a control node or a host node. Returns its number.
   std::uint32_t control(std::uint32_t what = detail::kNoOperator) {
     data.nodes.push_back({static_cast<std::uint32_t>(data.words.size()), 0, what, detail::kNoName, 0, 0});
     return static_cast<std::uint32_t>(data.nodes.size() - 1);
   }
-  // Adds a conditional node. Its `node` and its `end` are what edges lead to and from.
+  // Adds a conditional node. Edges lead to its `node` and from its `end`.
   detail::GraphData::Branch branch(detail::BranchKind kind, const std::uint32_t& value, const std::vector<const GraphPlan*>& bodies) {
     static detail::Shell shell{nullptr, 0};
     static const detail::BufferUse use{&shell, 0};
@@ -52,7 +52,7 @@ struct GraphPlan {
   void edge(std::uint32_t before, std::uint32_t behind) { data.edges.emplace_back(before, behind); }
 
  private:
-  // Lists the first operators, which all plans share.
+  // Adds the first `count` operators, which all plans share.
   void know(std::uint32_t count) {
     static std::vector<std::shared_ptr<detail::OperatorState>> all;
     while (all.size() < count) {
@@ -63,16 +63,16 @@ struct GraphPlan {
   }
 };
 
-// A plan as it lies in the arena. The opcode of operator i is i.
+// An exec as laid out in the arena. The opcode of operator i is i.
 struct PlainExec {
-  // At the begin of an arena of its own, to be looked at.
+  // In its own memory at offset 0, for inspection.
   explicit PlainExec(const GraphPlan& plan)
       : layout(plan.data),
         own(static_cast<std::byte*>(std::aligned_alloc(256, (layout.bytes() + 255) / 256 * 256)), &std::free),
         memory(own.get()) {
     write(plan);
   }
-  // In the arena of a bench, to be launched.
+  // In the arena of a bench, for launches.
   PlainExec(const GraphPlan& plan, Bench& bench) : layout(plan.data), own(nullptr, &std::free), memory(bench.take(layout.bytes())) {
     offset = static_cast<std::uint64_t>(memory - reinterpret_cast<std::byte*>(bench.lease.arena));
     write(plan);
@@ -90,7 +90,7 @@ struct PlainExec {
     const device::Quad& quad = record(cell).quad[0];
     return device::Header::from(quad.word[0], quad.word[1]);
   }
-  // The cells of the nodes behind a record, with kOnly.
+  // The cells of a record's successors, with kOnly.
   std::vector<std::uint32_t> successors(std::uint32_t cell) const {
     const device::Slot& from = record(cell);
     const std::uint32_t count = from.quad[1].lap;
@@ -104,7 +104,7 @@ struct PlainExec {
     return all;
   }
 
-  // What follows a branch for a value.
+  // The successors of a branch for a value.
   std::vector<std::uint32_t> choice(std::uint32_t cell, std::uint32_t value) const {
     const auto argument = [&](std::uint32_t word) {
       const std::uint32_t at = device::kHeaderWords + word;
@@ -130,7 +130,7 @@ struct PlainExec {
   void write(const GraphPlan& plan) const {
     std::vector<std::uint32_t> opcodes(plan.data.operators.size());
     for (std::uint32_t i = 0; i < opcodes.size(); ++i) opcodes[i] = i;
-    std::memset(memory, 0xA5, layout.bytes());  // as memory is that others have used
+    std::memset(memory, 0xA5, layout.bytes());  // simulates used memory
     layout.write(plan.data, opcodes, static_cast<std::uint32_t>(offset / device::kCell), memory);
   }
 };

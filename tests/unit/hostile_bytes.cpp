@@ -1,4 +1,4 @@
-// All that reads bytes of files and of other processes, with bytes that nobody has meant.
+// Readers of files and of other processes' data, with damaged bytes.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -52,7 +52,7 @@ using test::fuzz_text;
 using test::Fuzzer;
 using Bytes = Fuzzer::Bytes;
 
-// What a person sees of it.
+// Expects printable text.
 void expect_shown(const std::string& text) { EXPECT_EQ(printable(text, "\n\t"), text); }
 
 TEST(HostileBytes, OfOtherProcessesGiveValuesOrErrors) {
@@ -87,7 +87,7 @@ TEST(HostileBytes, OfOtherProcessesGiveValuesOrErrors) {
   });
 }
 
-// A connection, whose far end the test has.
+// A connection; the test holds its far end.
 struct Line {
   Line() {
     int ends[2];
@@ -148,7 +148,7 @@ TEST(HostileBytes, OfARequestAreAnswered) {
   sources.remove(id);
 }
 
-// Each table of a flight recorder's file in turn, as most of it is empty.
+// Damages one table of a flight recorder's file at a time, because most of the file is empty.
 TEST(HostileBytes, OfAFlightRecorderAreTold) {
   using live::FlightEntry;
   using live::FlightFile;
@@ -197,7 +197,7 @@ TEST(HostileBytes, OfAFlightRecorderAreTold) {
     for (std::size_t left = 1 + fuzzer.below(3); left != 0; --left) {
       const auto part = parts[fuzzer.below(std::size(parts))];
       before.emplace_back(part, Bytes(part.begin(), part.end()));
-      // Often everything else must be right for a part to be looked at.
+      // Often spares the first bytes: otherwise the rest is not read.
       fuzzer.damage(part.size() > 1024 || fuzzer.below(4) == 0 ? part : part.subspan(std::min<std::size_t>(part.size() - 1, 16)));
       ASSERT_TRUE(put(part));
     }

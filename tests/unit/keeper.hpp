@@ -1,4 +1,4 @@
-// A keeper on a bench: for its own tests, and for those of its users.
+// A keeper on a bench: for its own tests and for those of its users.
 #pragma once
 
 #include <chrono>
@@ -11,7 +11,7 @@
 
 namespace dwell::test {
 
-// As runtime::Core makes them, with short times and no limit for tasks. `bench` outlives the keeper.
+// Settings like runtime::Core's, with short times and no task timeout. `bench` outlives the keeper.
 inline runtime::Keeper::Settings keeper_settings(const Bench& bench, std::uint32_t workers) {
   runtime::Keeper::Settings settings;
   settings.lease = bench.lease;
@@ -27,7 +27,7 @@ inline runtime::Keeper::Settings keeper_settings(const Bench& bench, std::uint32
   return settings;
 }
 
-// One worker, of which nothing is told.
+// A keeper with one worker, whose failures name no tasks.
 inline std::unique_ptr<runtime::Keeper> make_keeper(backend::Backend& backend, Bench& bench) {
   return std::make_unique<runtime::Keeper>(backend, bench.queue, keeper_settings(bench, 1),
                                            [](const auto& why, const auto&, bool) { return why; });

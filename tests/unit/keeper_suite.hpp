@@ -1,4 +1,4 @@
-// Shared by the tests of the keeper: one on a device whose leases begin and end as the test says.
+// Shared by the tests of the keeper, on a device whose leases begin and end as the test says.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -28,13 +28,13 @@ class KeeperSuite : public testing::Test {
  protected:
   static constexpr std::uint32_t kWorkers = 16;
 
-  // A lease works when a test says so: then the next one is due.
+  // A lease begins only when a test says so; then the next one is due.
   explicit KeeperSuite(std::uint64_t first = 0) : bench_(7, kWorkers, first) { device_->begins = false; }
   ~KeeperSuite() override {
     device_->obeys = true;
     const bool failed = keeper_ != nullptr && keeper_->failed();
     keeper_.reset();
-    if (failed) return;  // nobody waits for such a device
+    if (failed) return;  // no thread waits for such a device
     EXPECT_EQ(device_->early, 0) << "an image was destroyed under a lease of it";
   }
 
@@ -50,7 +50,7 @@ class KeeperSuite : public testing::Test {
   }
   void park() { const ParkGuard guard = keeper_->park_loop(); }
   void hand_over() { keeper_->hand_over(backend_.load({})); }
-  // Submits a task; its position.
+  // Submits a task. Returns its position.
   std::uint64_t submit() {
     const detail::Task task = test::task_of({});
     std::uint64_t position = 0;
@@ -58,7 +58,7 @@ class KeeperSuite : public testing::Test {
     keeper_->submitted();
     return position;
   }
-  // Completes all tasks, and what the crew passes over: the keeper's requests.
+  // Completes all tasks, including the keeper's requests, which the crew passes over.
   void finish_all() {
     for (std::uint64_t at = bench_.queue.reaped(); at < bench_.queue.tail(); ++at) bench_.finish(at);
   }
@@ -71,14 +71,14 @@ class KeeperSuite : public testing::Test {
   bool started(int times) const {
     return eventually([&] { return starts() >= times; });
   }
-  // Whether nothing starts for a while.
+  // Whether no lease starts for a while.
   bool rests() const {
     const int before = starts();
     std::this_thread::sleep_for(std::chrono::milliseconds(15));
     return starts() == before;
   }
 
-  // Images go while no lease is on the device.
+  // Images are destroyed while no lease is on the device.
   bool one_image_is_left() {
     const ParkGuard parked = keeper_->park_loop();
     return eventually([this] { return device_->programs == 1; });

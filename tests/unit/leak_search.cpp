@@ -1,6 +1,5 @@
-// NVIDIA's compilers leak, and now and then the search for leaks crashes over what they leave behind.
-// In a forked process, what only the parent's other threads refer to looks lost.
-// So the leak sanitizer's runtime is told not to search there.
+// Disables the leak sanitizer's search. NVIDIA's compilers leak, and the search sometimes crashes on their leftovers. In a forked process,
+// memory that only the parent's other threads refer to looks lost.
 #include <link.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-// What tests of processes that look at each other share: a folder to publish in, and snapshots in which every field says something.
+// Shared by tests of processes that inspect each other: a folder to publish in, and snapshots with a value in every field.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,14 +15,14 @@
 
 namespace dwell::test {
 
-// A folder of its own, that DWELL_LIVE_DIR names.
+// Sets DWELL_LIVE_DIR to a folder of its own.
 class LiveTest : public testing::Test {
  protected:
   LiveTest() {
     std::string path = std::filesystem::temp_directory_path() / "dwell-live-test-XXXXXX";
     EXPECT_NE(mkdtemp(path.data()), nullptr);
     root_ = path;
-    // It is long, as folders of users may be: the address of a socket has room for 107 characters.
+    // A long path, like some users' folders: a socket address holds 107 characters.
     folder_ = root_ / std::string(120, 'x');
     setenv("DWELL_LIVE_DIR", folder_.c_str(), 1);
     unsetenv("DWELL_LIVE");
@@ -43,7 +43,7 @@ class LiveTest : public testing::Test {
   std::filesystem::path folder_;
 };
 
-// A snapshot after `seconds` of a runtime with two operators and two workers: a thousand calls of "axpy" a second, of 2 us each.
+// A snapshot after `seconds`, with two operators and two workers: a thousand calls of "axpy" a second, of 2 us each.
 inline Metrics metrics_after(std::uint64_t seconds, Metering metering = Metering::times) {
   Metrics metrics;
   metrics.at = std::chrono::steady_clock::time_point(std::chrono::seconds(100 + seconds));

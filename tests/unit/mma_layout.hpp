@@ -1,4 +1,4 @@
-// Where the elements of mma.m16n8k16 lie, after the PTX ISA: the element i of a lane, a0 to a7, b0 to b3, c0 to c3, in this row and column.
+// Element positions of mma.m16n8k16 by the PTX ISA: the row and column of element i of a lane (a0 to a7, b0 to b3, c0 to c3).
 #pragma once
 
 #include <utility>

@@ -18,7 +18,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-// A backend on which an image of n bytes leaves room for 4 - n workers, and that counts the programs it has loaded. Nothing ever runs.
+// A backend on which an image of n bytes leaves room for 4 - n workers; it counts loaded programs, and runs nothing.
 class NarrowBackend final : public backend::Backend {
  public:
   class LoadedImage final : public backend::LoadedImage {
@@ -51,7 +51,7 @@ class NarrowBackend final : public backend::Backend {
   std::string fault() override { return {}; }
   void abandon() override {}
 
-  // Whether so many images live before long: the keeper destroys those before in a thread of its own.
+  // Waits until `images` images are alive: the keeper destroys older ones on its own thread.
   bool comes_to(int images) const {
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
     while (alive != images && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -62,7 +62,7 @@ class NarrowBackend final : public backend::Backend {
   int loaded = 0;
 };
 
-// An image has one byte an operator, and says that it takes ten registers for each.
+// Makes images of one byte for each operator, which claim ten registers for each.
 class CountingCompiler final : public jit::Compiler {
  public:
   jit::Object compile(const jit::Unit& unit) override { return {{{unit.exports[0].symbol, {}}}, {}, {}}; }
@@ -137,7 +137,7 @@ TEST_F(NoRoomTest, ARefusedOperatorLeavesNothingBehind) {
       registry_.define("four", "");
       ADD_FAILURE() << "nothing thrown";
     } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), errc::resource_limit) << error.message();  // neither that the name is taken, nor one register more
+      EXPECT_EQ(error.kind(), errc::resource_limit) << error.message();  // neither a taken name, nor more registers
       EXPECT_THAT(error.message(), HasSubstr("40 registers"));
     }
   }

@@ -1,4 +1,4 @@
-// DLPack's structures as its own header (dlpack/dlpack.h, version 1.1) declares them: what other libraries hand over and take.
+// DLPack's structures as declared in its own header (dlpack/dlpack.h, version 1.1), for exchange with other libraries.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Operators that the tests of both compilers share.
+// Operators shared by the tests of both compilers.
 #pragma once
 
 #include <string>
@@ -13,14 +13,14 @@ inline Unit unit_of(const std::string& name, const std::string& text, const std:
   return unit;
 }
 
-// An operator "a" that is compiled with `options`.
+// Operator "a", compiled with `options`.
 inline Unit unit_with(const CompileOptions& options, const std::string& text) {
   Unit unit = unit_of("a", text, "a_1");
   unit.options = options;
   return unit;
 }
 
-// A function, a template and a variable of its own, as two versions of an operator would both have.
+// An axpy with its own function, template and variable, which another version would have too.
 inline Unit axpy_unit(const std::string& symbol, const std::string& factor = "2.0f") {
   return unit_of("axpy",
                  "#include <dwell/device.hpp>\n"
@@ -36,7 +36,7 @@ inline Unit axpy_unit(const std::string& symbol, const std::string& factor = "2.
                  symbol);
 }
 
-// Many values alive at once, static shared memory, and an array that is indexed at run time.
+// Many live values, static shared memory, and an array indexed at run time.
 inline Unit hungry_unit(const std::string& symbol) {
   return unit_of("hungry",
                  "DWELL_OPERATOR(hungry)(dwell::Group g, dwell::Span<float> y) {\n"
@@ -57,7 +57,7 @@ inline Unit hungry_unit(const std::string& symbol) {
                  symbol);
 }
 
-// Makes tasks: two of itself, down to one cell each.
+// Spawns two tasks of itself, down to one cell each.
 inline Unit tree_unit() {
   return unit_of("tree",
                  "DWELL_USES(tree, dwell::Span<dwell::u8>, dwell::u32, dwell::u32)\n"
@@ -71,7 +71,7 @@ inline Unit tree_unit() {
                  "tree");
 }
 
-// An operator that uses two others, and what its object must say of them.
+// An operator that uses two others, as its object must record.
 inline Unit using_unit(const std::string& symbol) {
   return unit_of("user",
                  "DWELL_USES(first, dwell::u32, dwell::Span<const float>)\n"
@@ -86,7 +86,7 @@ inline std::vector<Use> expected_uses() {
   return {{"first", Signature::of<u32, Span<const float>>()}, {"user", Signature::of<Span<u32>>()}};
 }
 
-// The signature that an axpy's object must have.
+// The expected signature of an axpy's object.
 inline Signature expected_axpy_signature() {
   return Signature(std::vector<Parameter>{{Kind::floating, Kind::structure, 4},
                                           {Kind::const_span, Kind::floating, 4},

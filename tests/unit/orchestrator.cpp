@@ -1,4 +1,4 @@
-// Jobs on a device whose memory runs out, and that breaks.
+// Jobs on a device that runs out of memory, and that breaks.
 #include <dwell/orchestrator.hpp>
 
 #include <gmock/gmock.h>
@@ -39,15 +39,15 @@ class OrchestratorTest : public testing::Test {
     node_ = graph.add(add_, cells_, 0U, 1U);
     return jobs.define(name, std::move(graph), options);
   }
-  // An exec like those of the jobs.
+  // An exec like that of a job.
   GraphExec exec() {
     Graph graph;
     graph.add(add_, cells_, 0U, 1U);
     return runtime_.instantiate(graph);
   }
-  // The arena has memory for so many execs more.
+  // Limits the arena's memory to `execs` more execs.
   void leave_room_for(std::size_t execs) {
-    if (!measured_) measured_ = exec();  // it stays, or its memory would be room for one more
+    if (!measured_) measured_ = exec();  // kept, because its memory would fit one more
     device_->most_arena = device_->arena + execs * device::align_up(measured_.bytes(), 256);
   }
   u32 cell() const {
@@ -75,7 +75,7 @@ class OrchestratorTest : public testing::Test {
 TEST_F(OrchestratorTest, WithoutDeviceMemoryAJobWaitsForOthers) {
   Orchestrator jobs(runtime_);
   const JobType type = define(jobs, "add");
-  leave_room_for(2);  // beside the exec that the type has already
+  leave_room_for(2);  // beside the type's existing exec
   runtime_.park();
   std::vector<Job> all;
   for (int i = 0; i < 10; ++i) all.push_back(jobs.submit(type));
@@ -109,7 +109,7 @@ TEST_F(OrchestratorTest, AJobFailsForWantOfMemoryWhenNothingIsInFlight) {
   const JobType type = define(jobs, "add");
   leave_room_for(0);
   jobs.trim();
-  const GraphExec another = exec();  // in the memory of the type's own
+  const GraphExec another = exec();  // takes the memory of the type's own exec
   const Job job = jobs.submit(type);
   EXPECT_EQ(end_of(job), errc::out_of_memory);
   EXPECT_EQ(job.state(), JobState::failed);
@@ -145,7 +145,7 @@ TEST_F(OrchestratorTest, MemoryIsBackWhereItWas) {
     runtime_.resume();
     for (const Job& job : all) job.wait();
   }
-  // What has been dropped goes when its memory is wanted.
+  // Dropped execs are released when memory is needed.
   leave_room_for(0);
   std::vector<GraphExec> all;
   for (int i = 0; i < 40; ++i) all.push_back(exec());
@@ -197,7 +197,7 @@ TEST_F(OrchestratorTest, JobsEndWhenTheRuntimeIsRebuilt) {
     EXPECT_TRUE(job.done());
     EXPECT_NE(end_of(job), errc::ok);
   }
-  // Its graph is of the generation before; a new orchestrator works.
+  // Its graph belongs to the previous generation; a new orchestrator works.
   EXPECT_EQ(end_of(jobs.submit(type)), errc::stale_handle);
   jobs.close();
   add_ = runtime_.define<Add>("add", kAdd);

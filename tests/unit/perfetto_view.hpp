@@ -1,4 +1,4 @@
-// Reads what perfetto_writer has written, as a viewer does: the tests look at it.
+// Reads the output of perfetto_writer like a viewer, for tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 
 namespace dwell::test::perfetto {
 
-// A message as it lies on the wire: numbers and texts by field.
+// A message on the wire: numbers and texts by field.
 struct Message {
   std::map<std::uint32_t, std::vector<std::uint64_t>> numbers;
   std::map<std::uint32_t, std::vector<std::string>> texts;
@@ -77,20 +77,19 @@ inline std::vector<Message> Message::messages(std::uint32_t field) const {
 
 struct TrackSlice {
   std::string track, name, category;
-  std::int64_t begin = 0;  // ns, from where view_of was told to start
-  std::int64_t end = 0;    // of an instant the begin
+  std::int64_t begin = 0;  // ns, from the start passed to view_of
+  std::int64_t end = 0;    // of an instant: its begin
   std::size_t depth = 0;
   std::map<std::string, std::uint64_t> annotations;
   std::vector<std::uint64_t> flows, ending_flows;
 };
 
-// What a viewer of Perfetto's format shows: ids resolved, events in the order of their times, each end closing what was opened last on its
-// track.
+// The view of a Perfetto viewer: ids resolved, events in order of time, each end closing the last open slice of its track.
 struct View {
   std::map<std::uint64_t, Message> descriptors;
   std::vector<TrackSlice> slices;
   std::map<std::string, std::vector<double>> counters;
-  std::size_t open = 0;        // slices that nothing has ended
+  std::size_t open = 0;        // slices without an end
   std::uint64_t sequence = 0;  // of the packets
 
   const TrackSlice& slice(const std::string& name, std::uint64_t id) const {

@@ -1,4 +1,4 @@
-// Shared by the tests of the submission queue and its parts: a queue, with the device played by hand.
+// Shared by the tests of the submission queue and its parts: a queue whose device is played by the test.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -25,7 +25,7 @@ class QueueSuite : public testing::Test {
     if (!queue().try_submit(alias_, task, &position)) return std::nullopt;
     return position;
   }
-  // Submits a task that waits for these; those in `any` may fail.
+  // Submits a task that waits for `tasks` and `any`; those in `any` may fail.
   std::optional<std::uint64_t> submit_after(const std::vector<std::uint64_t>& tasks, const std::vector<std::uint64_t>& any = {},
                                             u32 words = 0, u32 flags = 0) {
     detail::Waits waits;
@@ -40,13 +40,13 @@ class QueueSuite : public testing::Test {
     if (!queue().try_submit(alias_, task, &position)) return std::nullopt;
     return position;
   }
-  // Places `count` plain tasks at once; returns how many found room.
+  // Submits `count` plain tasks at once. Returns how many fitted.
   std::size_t submit_many(std::size_t count) {
     const std::vector<detail::FirstSlot> slots(count, test::task_of({}).first);
     std::uint64_t last = 0;
     return queue().try_submit_plain(alias_, slots.data(), count, &last);
   }
-  // Completes all in flight, as a device would that has run it.
+  // Completes all tasks in flight.
   void finish_all() {
     for (std::uint64_t at = queue().reaped(); at < queue().tail(); ++at)
       if (!bench_.complete(at)) bench_.finish(at);

@@ -1,4 +1,4 @@
-// A runtime whose device is lost and opened again: what becomes of everything made before.
+// A runtime whose device is lost and reopened, and the fate of older handles.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -63,7 +63,7 @@ class RebuildTest : public testing::Test {
     buffer.read(to);
     return to;
   }
-  // Takes the device down under tasks that `submit` gives and that will never run.
+  // Breaks the device under tasks from `submit`, which never run.
   void lose(Runtime& runtime, const std::function<void()>& submit) {
     runtime.park();
     submit();
@@ -128,9 +128,8 @@ TEST_F(RebuildTest, ARebuiltRuntimeWorksAndOldHandlesAreStale) {
   EXPECT_EQ(error_of([&] { bad.wait(); }).kind(), errc::task_failed);
   EXPECT_EQ(bad.status(), 12);
   for (const Ticket& ticket : lost) {
-    const auto message =
-        AllOf(HasSubstr("ticket " + std::to_string(ticket.position()) + " " + moved),
-              AnyOf(HasSubstr("the device is broken"), HasSubstr("it broke")));  // as the submitter or the keeper has met it
+    const auto message = AllOf(HasSubstr("ticket " + std::to_string(ticket.position()) + " " + moved),
+                               AnyOf(HasSubstr("the device is broken"), HasSubstr("it broke")));  // as seen by the submitter or the keeper
     DWELL_EXPECT_STALE(ticket.wait(), message);
     DWELL_EXPECT_STALE(ticket.wait_for(std::chrono::seconds(1)), message);
     EXPECT_TRUE(ticket.done());
@@ -168,7 +167,7 @@ TEST_F(RebuildTest, ArgumentsOfAnEarlierGenerationAreStale) {
   DWELL_EXPECT_STALE(Arguments().add(fresh).add(old), HasSubstr("buffer of 16 bytes belongs to generation 1"));
 }
 
-// Not a matter of rebuilding, but of the same device: a launch cannot be called back, and a runtime closes all the same.
+// Belongs to the same kind of device: a launch cannot be cancelled, but the runtime still closes.
 TEST_F(RebuildTest, ARuntimeClosesBehindAHangingKernel) {
   Options strict = options();
   strict.task_timeout = std::chrono::milliseconds(200);
@@ -230,7 +229,7 @@ TEST_F(RebuildTest, WhatWasLoggedBeforeTheDeviceWasLostIsHandedOver) {
   std::once_flag once;
   logging.log.sink = [&](const LogRecord& record) {
     std::call_once(once, [&] { first.set_value(); });
-    const std::lock_guard lock(mutex);  // holds the thread of the log up until the device is lost
+    const std::lock_guard lock(mutex);  // blocks the log thread until the device is lost
     lines.push_back(record.text);
   };
   constexpr u32 kTasks = 100;
@@ -253,7 +252,7 @@ DWELL_OPERATOR(say)(dwell::Group g, dwell::u32 number) {
   for (u32 i = 0; i < kTasks; ++i) EXPECT_EQ(lines[i], "line " + std::to_string(i));
 }
 
-// A fault that no lease has come across yet: the device is asked.
+// A fault that no lease has seen yet: rebuild asks the device.
 TEST_F(RebuildTest, RebuildsAfterAnUnseenFault) {
   Runtime runtime = open();
   device_->break_now();
@@ -290,7 +289,7 @@ TEST_F(RebuildTest, AFailedRebuildMayBeTriedAgain) {
     EXPECT_EQ(error_of([&] { runtime.rebuild(); }).kind(), errc::device_unavailable);
     EXPECT_EQ(device_->alive, 0);
     EXPECT_EQ(device_->held, 0) << "memory or images of the lost device are kept";
-    // Everything fails as it did before.
+    // Everything fails as before.
     const std::vector<std::function<void()>> calls = {[&] { runtime.submit(store, cells, 1U); },
                                                       [&] { runtime.define("other", kStore); },
                                                       [&] { runtime.allocate<u32>(1); },
@@ -343,7 +342,7 @@ TEST_F(RebuildTest, CallbacksOfLostTasksAreCalled) {
   EXPECT_EQ(lost, 3);
 }
 
-// Across the end of the 32 bits that the device has for positions.
+// Crosses the wrap-around of the device's 32-bit positions.
 TEST_F(RebuildTest, ARuntimeIsRebuiltManyTimes) {
   Runtime runtime = open(options(), (1ULL << 32U) - 512);
   std::uint64_t last = 0;
@@ -364,7 +363,7 @@ TEST_F(RebuildTest, ARuntimeIsRebuiltManyTimes) {
   for (const Ticket& ticket : done) EXPECT_EQ(ticket.status(), status::ok);
 }
 
-// Other threads go on with their handles while the runtime is rebuilt under them. Their errors come in order.
+// Other threads use their handles while the runtime is rebuilt. Their errors come in order.
 TEST_F(RebuildTest, HandlesMayBeUsedMeanwhile) {
   Runtime runtime = open();
   for (int turn = 0; turn < 20; ++turn) {
@@ -381,7 +380,7 @@ TEST_F(RebuildTest, HandlesMayBeUsedMeanwhile) {
       ++ready;
       while (ready < 5) {}
     };
-    // Calls until it is told that the handle is stale: first all may be well, then the device is lost, and then it is another.
+    // Calls until the handle is stale: first calls succeed, then the device is lost, then the handle is stale.
     const auto until_stale = [&](const std::function<void()>& call) {
       return std::jthread([&await, limit, call] {
         await();

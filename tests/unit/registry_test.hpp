@@ -23,21 +23,21 @@
 
 namespace dwell::runtime {
 
-// Requests to the compiler, and its answers.
+// Requests to the compiler and its results.
 struct Workshop {
-  std::vector<std::vector<std::string>> images;  // the text behind each opcode; "" for an empty one
-  std::vector<std::vector<std::uint32_t>> uses;  // what each opcode of the last image uses
+  std::vector<std::vector<std::string>> images;  // the text of each opcode; empty for a free one
+  std::vector<std::vector<std::uint32_t>> uses;  // opcodes used by each opcode of the last image
   std::vector<std::uint32_t> parts;              // of the loop of each image
-  std::atomic<std::uint32_t> prepared{0};        // parts of the last loop that was made in advance
+  std::atomic<std::uint32_t> prepared{0};        // parts of the last loop prepared in advance
   bool refuses_link = false;
-  std::mutex mutex;        // guards the one below: texts are compiled by several threads
-  CompileOptions options;  // of the last text that was compiled
-  std::string includes;    // included by every text: part of its object, and of its fingerprint
+  std::mutex mutex;        // guards `options`: texts are compiled by several threads
+  CompileOptions options;  // of the last compiled text
+  std::string includes;    // included by every text: part of its object and its fingerprint
   std::function<void(const std::string& text)> on_compile = [](const auto&) {};  // called with each text, on the thread that compiles it
 };
 
-// Compiles a text to itself. "error" does not compile, "slow" takes a while, a text with "float" in it takes a float. "a1 uses b c" uses
-// the operators b and c, which take nothing, and "a1 uses b:" one that takes a float.
+// Compiles a text to itself. "error" does not compile, "slow" takes a while, a text with "float" takes a float. "a1 uses b c" uses the
+// operators b and c without parameters, "a1 uses b:" one with a float.
 class FakeCompiler final : public jit::Compiler {
  public:
   explicit FakeCompiler(std::shared_ptr<Workshop> workshop) : workshop_(std::move(workshop)) {}
@@ -93,26 +93,26 @@ class RegistryTest : public testing::Test {
     bench_.name_of = [this](std::uint32_t opcode) { return registry_->table().name_of(opcode); };
   }
 
-  // Makes the registry anew.
+  // Replaces the registry.
   void open(const Registry::Settings& settings) {
     registry_ = std::make_unique<Registry>(std::make_unique<FakeCompiler>(workshop_), backend_, *keeper_, bench_.queue, nullptr, settings);
   }
   Registry::DefinitionPointer define(const std::string& name, const std::string& text) { return registry_->define(name, text); }
-  // Submits a task of an operator; its position. It stays in flight until finish() says otherwise.
+  // Submits a task of an operator. Returns its position. It stays in flight until finish().
   std::uint64_t submit(const detail::DefinitionState& definition, std::size_t instance = 0) {
     const detail::Task task = test::task_of({});
     std::uint64_t position = 0;
     EXPECT_TRUE(bench_.queue.try_submit(definition.instances[instance].alias, task, &position));
     return position;
   }
-  // Completes a task as a worker does, and what the crew passes over: the keeper's requests.
+  // Completes a task as a worker does, and the keeper's requests, which the crew passes over.
   void finish(std::uint64_t position, i32 status = 0) {
     bench_.finish(position, status);
     for (std::uint64_t at = bench_.queue.reaped(); at < bench_.queue.tail(); ++at)
       if (bench_.header(at).source == device::source::pass) bench_.finish(at);
   }
   std::uint32_t opcode_of(std::uint64_t position) const { return bench_.header(position).opcode; }
-  // The entries of the image that runs now, by opcode.
+  // The entries of the running image, by opcode.
   const std::vector<std::string>& image() const { return workshop_->images.back(); }
   template <class Function>
   errc kind_of(Function&& function) {

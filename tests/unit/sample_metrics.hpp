@@ -1,4 +1,4 @@
-// A snapshot with something of everything, for tests of the formats of metrics.
+// A snapshot with values in all parts, for tests of the metrics formats.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// A trace in two pieces, for tests of the formats of traces.
+// A trace in two pieces, for tests of the trace formats.
 #pragma once
 
 #include <vector>
@@ -29,7 +29,7 @@ inline TraceEvent host_event(TraceEvent::Kind kind, std::uint32_t thread, std::i
   return event;
 }
 
-// Worker 3 runs tasks 7 and 8 in lease 40 and task 9 in lease 41. The first lease begins with its fetch and ends with its last task, task 8
+// Worker 3 runs tasks 7 and 8 in lease 40 and task 9 in lease 41. The first lease begins with its fetch and ends with its last task; task 8
 // begins when 7 ends. Task 9 waits at a barrier.
 inline std::vector<Trace> sample_trace() {
   using EventKind = TraceEvent::Kind;
@@ -55,8 +55,8 @@ inline std::vector<Trace> sample_trace() {
   return {first, second};
 }
 
-// Nodes 1, 2 and 3 of a graph, of which each waits for those before it, and a task of which another waits. Arrow 1 leads from node 1 to 3,
-// arrow 2 from 1 to 2, arrow 3 from 2 to 3. Node 3 comes in a second piece.
+// Nodes 1, 2 and 3 of a graph, each waiting for all earlier ones, and a task that another one waits for. Arrow 1 leads from node 1 to 3,
+// arrow 2 from 1 to 2, arrow 3 from 2 to 3. Node 3 is in a second piece.
 inline std::vector<Trace> node_trace() {
   using EventKind = TraceEvent::Kind;
   Trace first;
@@ -76,7 +76,7 @@ inline std::vector<Trace> node_trace() {
   return {first, second};
 }
 
-// A launch, of which two nodes come first, the second one unseen; and a task of several groups.
+// A launch with two first nodes, of which the second is not shown; and a task of several groups.
 inline std::vector<Trace> launch_trace() {
   using EventKind = TraceEvent::Kind;
   Trace trace;

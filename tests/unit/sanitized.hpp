@@ -1,4 +1,4 @@
-// Which sanitizer this test program is compiled with: everything runs several times slower with one.
+// The sanitizer that this test program is compiled with; it makes everything several times slower.
 #pragma once
 
 namespace dwell {

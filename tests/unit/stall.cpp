@@ -1,4 +1,4 @@
-// Runtimes that stall: on a device that does not see what is submitted, and by callbacks that wait for each other.
+// Runtimes that stall: on a device that does not see submitted tasks, and by callbacks that wait for each other.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -50,13 +50,13 @@ class StallTest : public testing::Test {
     runtime_.emplace(detail::runtime_on(options, opener(device_), 64));
     nothing_ = runtime_->define<void()>("nothing", kNothing);
   }
-  // From now on the device sees nothing that is submitted.
+  // From here on, the device does not see submitted tasks.
   void blind() {
     runtime_->park();
     device_->blind = true;
     runtime_->resume();
   }
-  // Sees it again with the next lease.
+  // Ends blind() with the next lease.
   void see() { device_->blind = false; }
   std::vector<std::string> lines() {
     const std::lock_guard lock(mutex_);
@@ -94,7 +94,7 @@ TEST_F(StallTest, AWaitForALostTaskEndsWithItsName) {
   ASSERT_EQ(lines().size(), 1U);
   EXPECT_THAT(lines()[0], AllOf(HasSubstr("has stalled"), HasSubstr(first), Not(HasSubstr("\n"))));
 
-  // Nothing is lost: when it moves after all, it may be waited for again.
+  // A verdict is not final: if the task runs after all, waits work again.
   see();
   EXPECT_TRUE(eventually([&] { return behind.done(); }));
   behind.wait();
@@ -124,7 +124,7 @@ TEST_F(StallTest, EveryWaitEnds) {
   in_thread([&] { static_cast<void>(lost.status()); });
   in_thread([&] { runtime_->wait_all(); });
   in_thread([&] {
-    for (int i = 0; i < 1000; ++i) runtime_->submit(nothing_);  // the ring is full long before
+    for (int i = 0; i < 1000; ++i) runtime_->submit(nothing_);  // more tasks than the ring holds
   });
   waiting.clear();
   EXPECT_EQ(ended, 5);
@@ -209,7 +209,7 @@ TEST_F(StallTest, ACallbackThatWaitsForWhatNeedsItsThreadIsAStall) {
   const Ticket behind = runtime_->submit(nothing_, after(launch));
   std::promise<void> runs;
   std::promise<errc> ended;
-  // The thread that calls back is the one that sees kernels end.
+  // The thread that runs callbacks also detects the end of kernels.
   runtime_->submit(nothing_).then([&](const Ticket&) {
     runs.set_value();
     ended.set_value(error_of([&] { behind.wait(); }).kind());

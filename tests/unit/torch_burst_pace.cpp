@@ -1,4 +1,4 @@
-// When dwell.torch starts bursts.
+// The decision of dwell.torch when to start bursts.
 #include "python/dwell/torch/csrc/burst_pace.hpp"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@ using std::chrono::microseconds;
 
 class BurstPaceTest : public testing::Test {
  protected:
-  // The least time after which a burst is worth it.
+  // The shortest time after which a burst is worth its cost.
   microseconds rest() {
     pace_.begins(now_);
     microseconds rest{0};
