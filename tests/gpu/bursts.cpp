@@ -36,7 +36,7 @@ class BurstTest : public GpuTest {
     latch_ = runtime_->allocate<u32>(1, Memory::host);
     latch_.write(std::vector<u32>{0});
   }
-  // Not by Buffer::write, which waits for the kernel that names the buffer.
+  // Stores directly: Buffer::write would wait for the kernel that names the buffer.
   void let_go() { std::atomic_ref(*latch_.data()).store(1, std::memory_order_release); }
 
   std::optional<Runtime> runtime_;
@@ -115,10 +115,10 @@ TEST_F(BurstTest, CallsThatWaitForTheDeviceEndWithTheBurst) {
   EXPECT_EQ(read(cells_)[3], 250U);
 }
 
-// Such a call keeps locks of the driver's until the burst has ended, for which other calls wait, those of Runtime::burst among them.
+// Such a call keeps driver locks until the burst has ended; other calls, including those of Runtime::burst, wait for them.
 class BurstBesideCallsTest : public BurstTest {
  protected:
-  // Another thread calls the driver, for what waits for the device among other things, until the time is up; this one calls `burst`.
+  // Calls `burst` for a while, beside a thread that makes driver calls, some of which wait for the device.
   template <class Burst>
   u32 bursts(Burst&& burst) {
     std::string why;

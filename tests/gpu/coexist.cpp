@@ -1,5 +1,5 @@
-// Beside other CUDA code on the same device: in the same process and on the same context, as PyTorch would be, and beside other runtimes.
-// `dwell bench coexist` measures how long others wait; here it is only that they get through, and that both sides stay right.
+// Runtimes beside other CUDA code on the same device (in the same process and context, like PyTorch) and beside other runtimes. `dwell
+// bench coexist` measures the waits; these tests check only that both sides make progress and stay correct.
 #include <filesystem>
 #include <optional>
 
@@ -12,8 +12,8 @@ namespace {
 
 class CoexistTest : public GpuTest {};
 
-// Calls that wait for every kernel on the device (module loading, cudaFree, synchronising the context, the stack limit), and those that
-// do not: each gets through while a runtime is under full load. Beside a kernel that does not leave they would never return.
+// Calls that wait for every kernel on the device (module loading, cudaFree, synchronising the context, the stack limit), and calls that do
+// not, return while a runtime is under full load. Beside a kernel that never leaves they would not return.
 TEST_F(CoexistTest, EveryCallOfAForeignUserComesBackWithinALease) {
   std::string why;
   const auto peer = bench::open_cuda_peer(cuda_ordinal(), &why);
@@ -25,7 +25,7 @@ TEST_F(CoexistTest, EveryCallOfAForeignUserComesBackWithinALease) {
     Runtime runtime(leased);
     auto add = runtime.define<Add>("add", kAdd);
     Stream stream(runtime, add);
-    // Of which a module's own loading is most.
+    // Most of it is the loading of a module.
     const auto bound = lease + 50ms;
     Random random(5);
     for (const bench::CudaCall& call : peer->calls()) {
@@ -39,7 +39,7 @@ TEST_F(CoexistTest, EveryCallOfAForeignUserComesBackWithinALease) {
           const auto start = Clock::now();
           call.call();
           took = Clock::now() - start;
-          call.undo();  // throws when the call has not done what it should
+          call.undo();  // throws if the call had no effect
         } catch (const std::runtime_error& problem) {
           ADD_FAILURE() << problem.what();
         }
@@ -51,7 +51,7 @@ TEST_F(CoexistTest, EveryCallOfAForeignUserComesBackWithinALease) {
   }
 }
 
-// Many threads at once, so that such calls also meet hand-overs, parks and each other.
+// Many threads, so that such calls also overlap hand-overs, parks and each other.
 TEST_F(CoexistTest, ForeignCallsRunBesideHandOvers) {
   std::string why;
   const auto peer = bench::open_cuda_peer(cuda_ordinal(), &why);
@@ -89,7 +89,7 @@ TEST_F(CoexistTest, ForeignCallsRunBesideHandOvers) {
     mark.redefine(mark_with(turn));
     runtime.submit(mark, cells, 0U).wait();
     EXPECT_EQ(read(cells)[0], sum += turn);
-    // Buffers come and go meanwhile, which waits for the end of a lease too.
+    // Allocating and freeing buffers meanwhile waits for the end of a lease too.
     EXPECT_THAT(read(filled<u32>(runtime, 100'000, turn)), testing::Each(turn));
   }
   stop = true;
@@ -99,7 +99,7 @@ TEST_F(CoexistTest, ForeignCallsRunBesideHandOvers) {
   stream.expect_all();
 }
 
-// As PyTorch captures CUDA graphs: in the mode in which a careless call of any thread ends the capture with an error.
+// Captures in PyTorch's mode, in which an unsafe call of any thread ends the capture with an error.
 TEST_F(CoexistTest, CapturesOfOthersGoOnBesideWork) {
   const Foreign foreign;
   Runtime runtime(options());
@@ -123,7 +123,7 @@ TEST_F(CoexistTest, CapturesOfOthersGoOnBesideWork) {
   stream.expect_all();
 }
 
-// Both want every multiprocessor, and there is no room for all workers of both at once: the leases take turns.
+// Both need all multiprocessors, which do not hold the workers of both: the leases alternate.
 TEST_F(CoexistTest, TwoRuntimesOnOneDeviceTakeTurns) {
   Runtime first(options());
   Runtime second(options());
@@ -138,7 +138,7 @@ TEST_F(CoexistTest, TwoRuntimesOnOneDeviceTakeTurns) {
     const std::uint64_t one_before = one.tasks();
     const std::uint64_t two_before = two.tasks();
     EXPECT_TRUE(eventually([&] { return one.tasks() > one_before + 10'000 && two.tasks() > two_before + 10'000; }));
-    // Neither a park nor a new image of one waits for the other for ever.
+    // Parks and new images of one runtime do not wait for the other for ever.
     first.park();
     second.submit(mark, cells, 0U).wait();
     EXPECT_EQ(read(cells)[0], sum += turn + 1);
@@ -152,7 +152,7 @@ TEST_F(CoexistTest, TwoRuntimesOnOneDeviceTakeTurns) {
   two.expect_all();
 }
 
-// A stream of one beside lone tasks of the other, which parks and wakes all the time.
+// A stream of tasks on one runtime, single tasks on the other, which parks and wakes all the time.
 TEST_F(CoexistTest, AQuietRuntimeWakesBesideABusyOne) {
   Options shy = options();
   shy.idle = 50us;
@@ -192,7 +192,7 @@ void open_use_and_close() {
   EXPECT_EQ(host.host()[7], 1U);
 }
 
-// While somebody else keeps the context.
+// While other code holds the context.
 TEST_F(CoexistTest, AClosedRuntimeLeavesNothingBehind) {
   const Foreign foreign;
   const auto free_memory = [&] {
@@ -211,7 +211,7 @@ TEST_F(CoexistTest, AClosedRuntimeLeavesNothingBehind) {
   EXPECT_LE(entries("/proc/self/task"), threads);
 }
 
-// Nobody else has one: each runtime makes the context, and gives it back.
+// No other code holds the context: each runtime creates and releases it.
 TEST_F(CoexistTest, ARuntimeOpensAgainAfterItsContextIsGone) {
   for (int i = 0; i < 20; ++i) open_use_and_close();
 }

@@ -1,4 +1,4 @@
-// Tasks that take the device down with them, or never end.
+// Tasks that crash the device, or never end.
 #include <algorithm>
 #include <atomic>
 #include <future>
@@ -24,7 +24,7 @@ constexpr const char* kAssert = R"(
 DWELL_OPERATOR(asserting)(dwell::Group g, dwell::u32* deadly) {
   assert(deadly == nullptr);
 })";
-// Takes its time first, so that others can begin to wait.
+// Runs for a while first, so that others can begin to wait.
 constexpr const char* kLate = R"(
 DWELL_OPERATOR(late)(dwell::Group g, dwell::Span<dwell::u32> words, dwell::u64 ns) {
   const dwell::u64 start = dwell::device::now_ns();
@@ -33,7 +33,7 @@ DWELL_OPERATOR(late)(dwell::Group g, dwell::Span<dwell::u32> words, dwell::u64 n
 })";
 using Late = void(Span<u32>, u64);
 
-// One task that ends the runtime, and the errors of all others.
+// Runs one task that ends the runtime, and checks the errors of all others.
 void expect_end(const std::string& name, const char* source, const Options& options, errc code, int status, const std::string& why) {
   std::vector<Ticket> tickets;
   Ticket done;
@@ -145,8 +145,8 @@ DWELL_OPERATOR(say)(dwell::Group g, dwell::u32 number, dwell::u32* deadly) {
       u32* const harmless = nullptr;
       for (u32 i = 0; i < kTasks; ++i) runtime.submit(say, i, harmless);
       runtime.wait_all();
-      first.get_future().wait();         // the format has been read, which a lost device does not tell
-      std::this_thread::sleep_for(1ms);  // a line may come some microseconds behind the end of its task
+      first.get_future().wait();         // the format has been read; a lost device cannot supply it
+      std::this_thread::sleep_for(1ms);  // a line may arrive some microseconds after its task ends
       const Ticket ticket = runtime.submit(say, kTasks, bad_address());
       DWELL_EXPECT_ERROR(ticket.wait(), errc::device_lost, HasSubstr("say (version 1)"));
       DWELL_EXPECT_ERROR(runtime.close(), errc::device_lost, HasSubstr("say (version 1)"));
@@ -157,7 +157,7 @@ DWELL_OPERATOR(say)(dwell::Group g, dwell::u32 number, dwell::u32* deadly) {
   });
 }
 
-// The child ends although its task does not.
+// The child ends, though its task does not.
 TEST_F(FaultTest, AnEndlessTaskOverstays) {
   in_a_child([] {
     Options strict = options();
@@ -229,8 +229,8 @@ TEST_F(FaultTest, WaitersGetTheError) {
   });
 }
 
-// A store goes its way behind the task that made it when nothing says that the task leads to memory. So that task has ended well, and
-// all that can be said is who was last.
+// A store may complete after its task ends, if no argument of the task leads to memory. That task then succeeds, and only the last tasks
+// can be named.
 TEST_F(FaultTest, AStoreThroughANumberIsBlamedOnTheLastTasks) {
   in_a_child([] {
     Runtime runtime(options());
@@ -251,7 +251,7 @@ TEST_F(FaultTest, AStoreThroughANumberIsBlamedOnTheLastTasks) {
   });
 }
 
-// The context is the process's, so all else that lives there is lost too, and says so; nothing hangs.
+// The context belongs to the process: all other runtimes in it are lost too and report it. Nothing hangs.
 TEST_F(FaultTest, TheOtherRuntimesOfTheProcessAreLostToo) {
   in_a_child([] {
     Runtime other(options());
@@ -270,7 +270,7 @@ TEST_F(FaultTest, TheOtherRuntimesOfTheProcessAreLostToo) {
       EXPECT_EQ(error.kind(), errc::device_lost) << error.what();
     }
     DWELL_EXPECT_ERROR(other.close(), errc::device_lost, HasSubstr("CUDA_ERROR_"));
-    // Whether CUDA gives the process a new context is its own affair; only nothing may hang.
+    // CUDA may refuse the process a new context; but nothing may hang.
     try {
       Runtime again(options());
       again.submit(again.define("nothing", kNothing)).wait();

@@ -1,5 +1,5 @@
-// Tests of what ends a device. Each runs in a process of its own, because a failed CUDA context is lost for its whole process; the process
-// that started it has a runtime too, and must notice nothing.
+// Tests of device failures. Each runs in a child process, because a failed CUDA context is lost for its whole process. The parent has a
+// runtime too, which must not be affected.
 #pragma once
 
 #include <signal.h>
@@ -15,7 +15,7 @@
 
 namespace dwell::test {
 
-// Set where the faults happen.
+// Set in the child.
 inline constexpr const char* kChild = "DWELL_TEST_FAULT_CHILD";
 inline bool is_child() { return !environment(kChild).empty(); }
 
@@ -23,10 +23,10 @@ class FaultTest : public GpuTest {
  protected:
   std::chrono::seconds limit() const override { return is_child() ? 40s : 80s; }
 
-  // Runs `scenario` in a child, which is this program with nothing but this test.
+  // Runs `scenario` in a child: this program, with this test only.
   static void in_a_child(const std::function<void()>& scenario) {
     if (is_child()) {
-      prctl(PR_SET_PDEATHSIG, static_cast<unsigned long>(SIGKILL), 0UL, 0UL, 0UL);  // a task that hangs must not outlive the test
+      prctl(PR_SET_PDEATHSIG, static_cast<unsigned long>(SIGKILL), 0UL, 0UL, 0UL);  // a hanging task must not outlive the test
       scenario();
       return;
     }
@@ -41,7 +41,7 @@ class FaultTest : public GpuTest {
     EXPECT_EQ(child.end, jit::ProcessResult::End::exited) << "the child does not end, or crashes, with signal " << child.code;
     EXPECT_EQ(child.code, 0);
     if (HasFailure()) std::cout << "the child's output:\n" << child.output;
-    // The device goes on for everybody else.
+    // The device keeps working for other processes.
     const std::uint64_t before = stream.tasks();
     EXPECT_TRUE(eventually([&] { return stream.tasks() > before + 100'000; }));
     stream.expect_all();
@@ -49,8 +49,8 @@ class FaultTest : public GpuTest {
   }
 };
 
-// Operators that take the device down, or do nothing when given no address. A task with a pointer among its arguments ends only when its
-// stores have.
+// Operators that crash the device, or do nothing without an address. A task with a pointer argument ends only when its stores have
+// completed.
 using Deadly = void(u32*);
 inline u32* bad_address() { return reinterpret_cast<u32*>(16); }
 inline constexpr const char* kWildWrite = R"(

@@ -18,17 +18,17 @@ inline int cuda_ordinal() {
   return device.size() > 5 ? std::stoi(device.substr(5)) : 0;
 }
 
-// How often to repeat what must never go wrong.
+// Repetitions of a stress test.
 inline std::size_t times(std::size_t full) { return environment("DWELL_STRESS") == "short" ? full / 100 : full; }
 
-// A test on the CUDA device. Skipped where there is none, or where another device is asked for.
+// A test on the CUDA device. Skipped if there is none, or if another device is named.
 class GpuTest : public testing::Test {
  protected:
   void SetUp() override {
     const std::string chosen = environment("DWELL_TEST_DEVICE");
     if (!chosen.empty() && !chosen.starts_with("cuda")) GTEST_SKIP() << "this is about CUDA, $DWELL_TEST_DEVICE is " << chosen;
     if (const std::string& why = missing(cuda_device()); !why.empty()) {
-      // A device that is named must be tested.
+      // A device that was named must be tested.
       ASSERT_EQ(chosen, "") << why;
       GTEST_SKIP() << why;
     }
@@ -48,8 +48,8 @@ class GpuTest : public testing::Test {
   std::unique_ptr<Watchdog> watchdog_;
 };
 
-// A foreign user of the device, as any CUDA program in this process would be: on the primary context, with a stream of its own. Used by
-// the thread that made it, or by one that has called enter(). Errors throw.
+// A foreign user of the device, like any CUDA program in this process: on the primary context, with its own stream. Used by the thread that
+// made it, or one that has called enter(). Errors throw.
 class Foreign {
  public:
   Foreign() : driver(bench::CudaDriver::get()) {

@@ -1,5 +1,5 @@
-// Operators that need much of a multiprocessor: they run right beside small ones, cost workers while they are in the image, and are
-// refused when they leave no room at all.
+// Operators that need a large part of a multiprocessor: they compute correctly beside small ones, reduce the workers while they are in the
+// image, and are refused if no worker would fit.
 #include <algorithm>
 #include <numeric>
 
@@ -13,7 +13,7 @@ class ImagesTest : public GpuTest {};
 
 using Map = void(Span<const u32>, Span<u32>);
 
-// Two hundred values that live at once.
+// Two hundred live values.
 constexpr const char* kCrowded = R"(
 DWELL_OPERATOR(crowded)(dwell::Group g, dwell::Span<const dwell::u32> in, dwell::Span<dwell::u32> out) {
   for (auto i : g.range(out.size())) {
@@ -41,13 +41,13 @@ u32 crowded(u32 x) {
   return std::accumulate(v.begin(), v.end(), 0U, [](u32 all, u32 value) { return all * 31 + value; });
 }
 
-// The same name and parameters, and nothing of that.
+// The same name and parameters, with few resources.
 constexpr const char* kModest = R"(
 DWELL_OPERATOR(crowded)(dwell::Group g, dwell::Span<const dwell::u32> in, dwell::Span<dwell::u32> out) {
   for (auto i : g.range(out.size())) out[i] = in[i];
 })";
 
-// Reverses 10240 words through 40 KB of static shared memory, and fails when that overlaps the scratch memory.
+// Reverses 10240 words through 40 KB of static shared memory. Fails if that overlaps the scratch memory.
 constexpr u32 kTable = 10240;
 constexpr const char* kReverse = R"(
 DWELL_OPERATOR(reverse)(dwell::Group g, dwell::Span<const dwell::u32> in, dwell::Span<dwell::u32> out) {
@@ -62,7 +62,7 @@ DWELL_OPERATOR(reverse)(dwell::Group g, dwell::Span<const dwell::u32> in, dwell:
   g.sync();
 })";
 
-// More than the 48 KB that a kernel may have.
+// More than a kernel's 48 KB of static shared memory.
 constexpr const char* kTooMuch = R"(
 DWELL_OPERATOR(too_much)(dwell::Group g, dwell::Span<const dwell::u32> in, dwell::Span<dwell::u32> out) {
   __shared__ dwell::u32 table[16384];
@@ -71,7 +71,7 @@ DWELL_OPERATOR(too_much)(dwell::Group g, dwell::Span<const dwell::u32> in, dwell
   for (auto i : g.local_range(16384)) out[i] = table[16383 - i];
 })";
 
-// `add` (tests/conformance/suite.hpp) with a table as large as `reverse` has.
+// `add` (tests/conformance/suite.hpp) with a table as large as that of `reverse`.
 constexpr const char* kAddWithTable = R"(
 DWELL_OPERATOR(add)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 at, dwell::u32 value) {
   __shared__ dwell::u32 table[10240];
@@ -117,7 +117,7 @@ TEST_F(ImagesTest, LargeOperatorsAndSmallOnesRunBesideEachOther) {
 
 TEST_F(ImagesTest, ALargeOperatorCostsWorkersUntilItHasLeftTheImage) {
   Options roomy = options();
-  roomy.scratch_bytes = 16384;  // so that shared memory is what limits the workers beside a large table
+  roomy.scratch_bytes = 16384;  // so that shared memory limits the workers beside a large table
   Runtime runtime(roomy);
   auto add = runtime.define<Add>("add", kAdd);
   auto cells = filled<u32>(runtime, 1, 0);
@@ -139,7 +139,7 @@ TEST_F(ImagesTest, ALargeOperatorCostsWorkersUntilItHasLeftTheImage) {
   EXPECT_GT(many_registers.registers, 200U);
   EXPECT_LT(many_registers.workers, small.workers);
   EXPECT_LE(many_registers.crew, many_registers.workers);
-  // Going back needs no image, and so changes none; the next image has no need of the version any more.
+  // A rollback needs no new image; the next image drops the version.
   crowd.rollback();
   EXPECT_EQ(runtime.info().registers, many_registers.registers);
   auto reverse = runtime.define<Map>("reverse", kReverse);
@@ -150,7 +150,7 @@ TEST_F(ImagesTest, ALargeOperatorCostsWorkersUntilItHasLeftTheImage) {
   EXPECT_LT(much_memory.workers, small.workers);
   EXPECT_GT(much_memory.workers, 0U);
 
-  // A version stays for two images: as the one to go back to, and until the image after that is linked.
+  // A version stays for two images: as the rollback target, and until the next image is linked.
   const std::string modest = "DWELL_OPERATOR(reverse)(dwell::Group, dwell::Span<const dwell::u32>, dwell::Span<dwell::u32>) {}";
   reverse.redefine(modest);
   EXPECT_EQ(runtime.info().shared_bytes, much_memory.shared_bytes);
@@ -179,7 +179,7 @@ TEST_F(ImagesTest, NothingIsLostWhenWorkersComeAndGo) {
     EXPECT_LT(runtime.info().workers, most);
     runtime.submit(crowd, from, to, groups(8)).wait();
     EXPECT_EQ(read(to)[turn], crowded(in[static_cast<std::size_t>(turn)]));
-    // Until the large version is neither needed nor the one to go back to, and an image has been linked without it.
+    // Until the large version is neither current nor the rollback target, and an image has been linked without it.
     crowd.redefine(kModest);
     crowd.redefine(std::string(kModest) + "\n");
     runtime.submit(crowd, from, to, drain).wait();
@@ -277,7 +277,7 @@ TEST_F(ImagesTest, OperatorsCostingTooManyWorkersAreRefused) {
 TEST_F(ImagesTest, MoreThan48KiBOfStaticSharedMemoryWorkOrAreRefused) {
   Runtime runtime(options());
   auto add = runtime.define<Add>("add", kAdd);
-  // Which of both depends on the version of the linker.
+  // The outcome depends on the version of the linker.
   try {
     auto much = runtime.define<Map>("too_much", kTooMuch);
     auto in = filled<u32>(runtime, 16384, 0);

@@ -1,5 +1,5 @@
-// Ordinary kernels beside the resident loop: on the runtime's stream and on the user's, with dropped buffers, wrong arguments, and tasks
-// without end.
+// Ordinary kernels beside the resident loop: on streams of the runtime and the user, with dropped buffers, wrong arguments, and endless
+// tasks.
 #include <numeric>
 
 #include "tests/gpu/gpu_test.hpp"

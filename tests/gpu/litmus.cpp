@@ -1,8 +1,8 @@
-// No reader sees stale data: neither the host once a ticket is done, nor a task that follows a write.
+// No stale reads: neither by the host once a ticket is done, nor by a task that follows a write.
 //
-// Operators use ordinary loads and stores, and the L1 cache of a multiprocessor is not kept coherent. So everything here rests on the
-// few fences of src/device (docs/memory_model.md); each test says which of them it would miss. A stale word shows as a word of an
-// earlier round: every round writes other values to the same words, and the readers of one round leave their L1 warm for the next.
+// Operators use ordinary loads and stores, and the L1 caches of multiprocessors are not coherent. Visibility depends on the few fences of
+// src/device (docs/memory_model.md); each test names the fences whose absence it would detect. A stale word shows as a word of an earlier
+// round: each round writes other values to the same words, and the readers of one round leave their L1 warm for the next.
 #include <algorithm>
 
 #include "tests/gpu/gpu_test.hpp"
@@ -10,7 +10,7 @@
 namespace dwell::test {
 namespace {
 
-// In round `seed`, word i holds seed + i * kStep: so any word tells its round.
+// In round `seed`, word i holds seed + i * kStep: each word identifies its round.
 constexpr u32 kStep = 0x9E3779B1U;
 constexpr u32 kWords = 512;  // 16 lines, four words a thread
 
@@ -20,10 +20,10 @@ DWELL_OPERATOR(write)(dwell::Group g, dwell::Span<dwell::u32> words, dwell::u32 
 })";
 using Write = void(Span<u32>, u32);
 
-// Where `check` leaves what it has seen.
+// The fields of the report that `check` writes.
 enum Field : u32 { kChecks, kStale, kClaimed, kSeed, kIndex, kGot, kFields };
 
-// Every group reads all words, by ordinary loads.
+// Every group reads all words with ordinary loads.
 constexpr const char* kCheck = R"(
 DWELL_OPERATOR(check)(dwell::Group g, dwell::Span<const dwell::u32> words, dwell::u32 seed, dwell::Span<dwell::u32> report) {
   using namespace dwell::device;
@@ -46,8 +46,8 @@ DWELL_OPERATOR(check)(dwell::Group g, dwell::Span<const dwell::u32> words, dwell
 })";
 using Check = void(Span<const u32>, u32, Span<u32>);
 
-// Reads all words again and again until control[0] is set, so that they stay in its multiprocessor's L1. Does nothing meanwhile that would
-// clear it: no acquire, no fence. control[1] counts those that have begun.
+// Reads all words repeatedly until control[0] is set, so that they stay in the L1 of its multiprocessor. Executes nothing that would clear
+// it: no acquire, no fence. control[1] counts the running tasks.
 constexpr const char* kKeepWarm = R"(
 DWELL_OPERATOR(keep_warm)(dwell::Group g, dwell::Span<const dwell::u32> words, dwell::Span<dwell::u32> control) {
   using namespace dwell::device;
@@ -67,7 +67,7 @@ std::vector<u32> pattern(std::size_t words, u32 seed) {
   return all;
 }
 
-// Results of the host's own readings.
+// Results of the host's reads.
 struct Readings {
   std::size_t checks = 0;
   std::size_t stale = 0;
@@ -95,8 +95,8 @@ class LitmusTest : public GpuTest {
   std::chrono::seconds limit() const override { return 120s; }
 };
 
-// Runs `write` on cells of `buffer` again and again, up to `cells` at once, `width` groups each, until `rounds` have been checked.
-// `fetch` brings what the host may read of the buffer up to date.
+// Runs `write` repeatedly on up to `cells` cells of `buffer` at once, with `width` groups each, until `rounds` have been checked. `fetch`
+// updates the host's view of the buffer.
 template <class Fetch>
 void write_and_read(Runtime& runtime, const Operator<Write>& write, const Buffer<u32>& buffer, std::span<const u32> seen, std::size_t cells,
                     u32 width, std::size_t rounds, u32* seed, Readings* readings, Fetch fetch) {
@@ -115,7 +115,7 @@ void write_and_read(Runtime& runtime, const Operator<Write>& write, const Buffer
   for (std::size_t i = 0; i < cells; ++i) submit(i);
   const std::size_t until = readings->checks + rounds;
   while (readings->checks < until) {
-    // Only what was complete before the copy began must be in it.
+    // Only cells that were complete before the copy began must be in it.
     bool any = false;
     for (Cell& cell : all) any = (cell.complete = cell.ticket.done()) || any;
     if (!any) continue;
@@ -132,8 +132,8 @@ void write_and_read(Runtime& runtime, const Operator<Write>& write, const Buffer
 constexpr std::size_t kCells = 32;
 constexpr u32 kWidth = 8;
 
-// Would miss: fence<Scope::device> in complete() (src/device/completion.hpp); for wide tasks the one in run_share()
-// (worker.hpp), by which the last share completes the task for the others.
+// Detects a missing fence<Scope::device> in complete() (src/device/completion.hpp); for wide tasks the one in run_share() (worker.hpp),
+// after which the last share completes the task for the others.
 TEST_F(LitmusTest, ResultsInDeviceMemoryAreThereOnceTheTicketIsDone) {
   Runtime runtime(options());
   auto write = runtime.define<Write>("write", kWrite);
@@ -147,7 +147,7 @@ TEST_F(LitmusTest, ResultsInDeviceMemoryAreThereOnceTheTicketIsDone) {
   const auto fetch = [&](std::size_t words) {
     return [&, words] { foreign.copy_to_host(copy.host().data(), static_cast<const u32*>(buffer.data()), words); };
   };
-  // One at a time, with nothing between the look at the ticket and the copy; then many at once.
+  // One at a time, with nothing between the check of the ticket and the copy; then many at once.
   write_and_read(runtime, write, buffer, seen, 1, 1, times(200'000), &seed, &readings, fetch(kWords));
   write_and_read(runtime, write, buffer, seen, 1, kWidth, times(50'000), &seed, &readings, fetch(std::size_t{kWords} * kWidth));
   write_and_read(runtime, write, buffer, seen, kCells, 1, times(700'000), &seed, &readings, fetch(kCells * kWords));
@@ -156,8 +156,7 @@ TEST_F(LitmusTest, ResultsInDeviceMemoryAreThereOnceTheTicketIsDone) {
   EXPECT_GE(readings.checks, times(1'000'000));
 }
 
-// The same through the public interface: Buffer::read sees what a task has done.
-// Would miss: the same fences.
+// The same through the public interface: Buffer::read sees a task's writes. Detects the same missing fences.
 TEST_F(LitmusTest, ReadingABufferShowsTheWritesOfItsTasks) {
   Runtime runtime(options());
   auto write = runtime.define<Write>("write", kWrite);
@@ -172,8 +171,8 @@ TEST_F(LitmusTest, ReadingABufferShowsTheWritesOfItsTasks) {
   readings.expect_none();
 }
 
-// Would miss: fence<Scope::system> in complete(). For wide tasks it must cover what other workers have written, which they have
-// only fenced at device scope in run_share().
+// Detects a missing fence<Scope::system> in complete(). For wide tasks it must cover the writes of other workers, which are fenced only at
+// device scope in run_share().
 TEST_F(LitmusTest, ResultsInHostMemoryAreThereOnceTheTicketIsDone) {
   Runtime runtime(options());
   auto write = runtime.define<Write>("write", kWrite);
@@ -190,21 +189,21 @@ TEST_F(LitmusTest, ResultsInHostMemoryAreThereOnceTheTicketIsDone) {
   EXPECT_GE(readings.checks, times(1'000'000));
 }
 
-// The tasks and workers beside those that read what others have written.
+// The tasks and workers beside the readers.
 struct Crowd {
   const char* name;
-  unsigned workers;  // 0: as a user has it
-  bool warm;         // most workers do nothing but keep the words in their L1
+  unsigned workers;  // 0: the default
+  bool warm;         // most workers only keep the words in their L1
 };
 
-// Few workers read in almost every wide round.
+// Few workers, so that each reads in almost every wide round.
 constexpr Crowd kFew{"few workers", 24, false};
 constexpr Crowd kMany{"all workers", 0, false};
-// The fence at the end of a task drops what the task has read into the L1, as the one at the start of the next does. So to find the
-// latter missing, it takes a task that still runs on the same multiprocessor, and keeps the words of the last round in its L1.
+// The fence at the end of a task drops its reads from the L1, like the fence at the start of the next. Detecting that the latter is missing
+// needs a task that still runs on the same multiprocessor and keeps the words of the last round in its L1.
 constexpr Crowd kWarm{"caches kept warm", 0, true};
 
-// A runtime with tasks that write and check, for what a task sees of another, or of the host.
+// A runtime with tasks that write and check words.
 class Readers {
  public:
   explicit Readers(const Crowd& crowd, std::size_t words = kWords, Memory memory = Memory::device)
@@ -215,14 +214,14 @@ class Readers {
         buffer(runtime.allocate<u32>(words, memory)),
         report_(filled<u32>(runtime, kFields, 0)),
         control_(filled<u32>(runtime, 3, 0)) {
-    // The first link of a runtime is a drain, which would wait for those that keep the caches warm.
+    // The first link of a runtime is a drain, which would wait for the tasks that keep the caches warm.
     runtime.submit(write, buffer, 0U);
     runtime.submit(write, buffer, 0U, link).wait();
     if (!crowd.warm) return;
     auto keep_warm = runtime.define<KeepWarm>("keep_warm", kKeepWarm);
     const u32 most = runtime.info().workers * 5 / 8;
     for (u32 i = 0; i < most; ++i) runtime.submit(keep_warm, buffer, control_);
-    runtime.submit(write, buffer, 0U).wait();  // for a link to follow
+    runtime.submit(write, buffer, 0U).wait();  // tracked, for a link
     EXPECT_TRUE(eventually([&] {
       u32 begun = 0;
       foreign.copy_to_host(&begun, static_cast<const u32*>(control_.data()) + 1, 1);
@@ -233,13 +232,13 @@ class Readers {
     try {
       let_go();
     } catch (const std::exception&) {
-      // The device is lost, and they with it.
+      // The device is lost, and these tasks with it.
     }
   }
   Readers(const Readers&) = delete;
   Readers& operator=(const Readers&) = delete;
 
-  // Most rounds are read by one worker, usually the one that read the last one; every fourth by many.
+  // One worker reads most rounds, usually the one that read the last; many read every fourth.
   template <class... Modifiers>
   Ticket submit_check(u32 seed, Modifiers... modifiers) {
     const u32 width = seed % 4 == 0 ? 24 : 1;
@@ -272,7 +271,7 @@ class Readers {
     options.device = cuda_device();
     options.workers = crowd.workers;
     options.task_timeout = 0ns;
-    // The oldest tasks in flight are those that keep the caches warm, and all that come later must find room behind them.
+    // Tasks that keep the caches warm stay the oldest in flight: all later tasks must fit behind them.
     if (crowd.warm) options.ring_slots = 1U << 18U;
     return options;
   }
@@ -286,8 +285,8 @@ class Readers {
   Buffer<u32> control_;
 };
 
-// Would miss: fence<Scope::device> in Hands::hand (src/device/cuda_control.hpp), if it were not for the one that ended the task
-// before on that worker.
+// Detects a missing fence<Scope::device> in Hands::hand (src/device/cuda_control.hpp), unless the fence at the end of that worker's
+// previous task covers it.
 TEST_F(LitmusTest, ATaskSeesAnEarlierCopyOfTheHost) {
   for (const Crowd& crowd : {kMany, kFew}) {
     SCOPED_TRACE(crowd.name);
@@ -300,8 +299,8 @@ TEST_F(LitmusTest, ATaskSeesAnEarlierCopyOfTheHost) {
   }
 }
 
-// The same when somebody else's stream has copied, of which the runtime knows nothing.
-// Would miss: fence<Scope::device> in Hands::hand, which drops the L1 before the task; with caches kept warm nothing else does.
+// The same with a copy on a foreign stream, unknown to the runtime. Detects a missing fence<Scope::device> in Hands::hand, which drops the
+// L1 before the task; with warm caches no other fence does.
 TEST_F(LitmusTest, ATaskSeesAnEarlierCopyOfAForeignStream) {
   for (const Crowd& crowd : {kMany, kFew, kWarm}) {
     SCOPED_TRACE(crowd.name);
@@ -316,9 +315,9 @@ TEST_F(LitmusTest, ATaskSeesAnEarlierCopyOfAForeignStream) {
   }
 }
 
-// Would miss: fence<Scope::system> in Hands::hand. The host's stores themselves are in order on x86-64.
+// Detects a missing fence<Scope::system> in Hands::hand. The host's own stores are in order on x86-64.
 TEST_F(LitmusTest, ATaskSeesEarlierStoresOfTheHost) {
-  for (const Crowd& crowd : {kMany, kFew}) {  // hundreds that read host memory all the time would be all there is to see
+  for (const Crowd& crowd : {kMany, kFew}) {  // without kWarm: hundreds of tasks that read host memory would dominate
     SCOPED_TRACE(crowd.name);
     Readers readers(crowd, kWords, Memory::host);
     const std::span<u32> words = readers.buffer.host();
@@ -330,15 +329,15 @@ TEST_F(LitmusTest, ATaskSeesEarlierStoresOfTheHost) {
   }
 }
 
-// A chain of writers and readers, which mostly stays on one worker; a wide reader passes it on to many.
-// Would miss: the acq_rel exchange in complete(), by which a worker goes on with the linked task without a fence of its own; the fence
-// in complete() when the linked task runs elsewhere, because it was fetched too late; for wide ones fence in share_out().
+// A chain of writers and readers, mostly on one worker; a wide reader shares it with many. Detects a missing acq_rel exchange in
+// complete(), after which a worker runs the linked task without another fence; the fence in complete() if the linked task runs elsewhere
+// because it was fetched too late; for wide tasks the fence in share_out().
 TEST_F(LitmusTest, ALinkedTaskSeesTheOneBeforeIt) {
   for (const Crowd& crowd : {kMany, kFew, kWarm}) {
     SCOPED_TRACE(crowd.name);
     Readers readers(crowd);
     for (u32 seed = 1; seed <= times(60'000); ++seed) {
-      // Every eighth writer is wide: then it is the last share that finds the reader.
+      // Every eighth writer is wide: its last share then finds the reader.
       readers.runtime.submit(readers.write, readers.buffer, seed, groups(seed % 8 == 1 ? 4 : 1), link);
       readers.submit_check(seed, link);
     }
@@ -346,9 +345,8 @@ TEST_F(LitmusTest, ALinkedTaskSeesTheOneBeforeIt) {
   }
 }
 
-// Pairs beside each other on all workers, over and over on the same cells. The writer of a cell is on another worker each time, and the
-// L1s of all of them have seen the cell before.
-// Would miss: the same.
+// Concurrent pairs on all workers, repeatedly on the same cells. Each time the writer of a cell is on another worker, and all L1 caches
+// have seen the cell before. Detects the same missing fences.
 TEST_F(LitmusTest, LinkedPairsOnAllWorkersSeeEachOther) {
   for (const Crowd& crowd : {kMany, kFew, kWarm}) {
     SCOPED_TRACE(crowd.name);
@@ -369,11 +367,10 @@ TEST_F(LitmusTest, LinkedPairsOnAllWorkersSeeEachOther) {
   }
 }
 
-// Several writers on several workers, then a reader that drains.
-// Would miss: the fence in complete() before `completed` is added to, the acquire in admission::drained, and the fence in
-// admit(), with which the fetcher hands on to the reader's worker what it has acquired.
+// Several writers on several workers, then a reader that drains. Detects a missing fence in complete() before the addition to `completed`,
+// the acquire in admission::drained, and the fence in admit(), by which the fetcher passes its acquire to the reader's worker.
 TEST_F(LitmusTest, ADrainingTaskSeesAllTasksBeforeIt) {
-  for (const Crowd& crowd : {kMany, kFew}) {  // a drain would wait for those that keep caches warm
+  for (const Crowd& crowd : {kMany, kFew}) {  // without kWarm: a drain would wait for the tasks that keep the caches warm
     SCOPED_TRACE(crowd.name);
     constexpr u32 kParts = 8;
     constexpr u32 kPart = kWords / kParts;
@@ -387,8 +384,8 @@ TEST_F(LitmusTest, ADrainingTaskSeesAllTasksBeforeIt) {
   }
 }
 
-// Nothing orders the two but the host, which has seen the first one's completion entry before it submits the second.
-// Would miss: fence in complete(), and with caches kept warm the one in Hands::hand.
+// Only the host orders the two tasks: it has seen the completion entry of the first before it submits the second. Detects a missing fence
+// in complete(), and with warm caches the one in Hands::hand.
 TEST_F(LitmusTest, ATaskSeesATaskTheHostHasWaitedFor) {
   for (const Crowd& crowd : {kMany, kFew, kWarm}) {
     SCOPED_TRACE(crowd.name);
@@ -401,9 +398,8 @@ TEST_F(LitmusTest, ATaskSeesATaskTheHostHasWaitedFor) {
   }
 }
 
-// The words change while a task without any memory runs, which therefore ends without a fence. The reader is linked to it, runs on the
-// same worker, and does not pass Hands::hand.
-// Would miss: the acquire of the exchange in complete().
+// The words change while a task without memory runs, which therefore ends without a fence. The linked reader runs on the same worker,
+// without passing Hands::hand. Detects a missing acquire of the exchange in complete().
 TEST_F(LitmusTest, ALinkedTaskSeesACopyMadeDuringItsPredecessor) {
   Readers readers(kWarm);
   Runtime& runtime = readers.runtime;

@@ -1,4 +1,4 @@
-// The number of workers computed from an image's bytes is the driver's once the image is loaded.
+// The number of workers computed from an image's bytes equals the driver's for the loaded image.
 #include "jit/object/occupancy.hpp"
 
 #include <vector>
@@ -12,7 +12,7 @@ namespace {
 
 class OccupancyTest : public GpuTest {};
 
-// An operator with `values` values that live at once, `tile_bytes` of static shared memory and a barrier of that number.
+// An operator with `values` live values, `tile_bytes` of static shared memory and barrier number `barrier`.
 std::string source(unsigned values, unsigned tile_bytes, unsigned barrier) {
   std::string text = "DWELL_OPERATOR(taker)(dwell::Group g, dwell::Span<dwell::u32> y) {\n";
   if (tile_bytes != 0) {

@@ -1,4 +1,4 @@
-// Runtimes that open the device again after a task has taken it down.
+// Runtimes that reopen the device after a task has crashed it.
 #include "tests/gpu/fault_test.hpp"
 
 namespace dwell::test {
@@ -6,7 +6,7 @@ namespace {
 
 class RebuildTest : public FaultTest {
  protected:
-  // Defines and runs: the device gives right results.
+  // Checks that a new operator gives right results.
   static void expect_works(Runtime& runtime) {
     auto add = runtime.define<Add>("add", kAdd);
     auto cells = filled<u32>(runtime, 1000, 5);
@@ -24,8 +24,8 @@ class RebuildTest : public FaultTest {
                        AllOf(HasSubstr("CUDA_ERROR_"), HasSubstr("it was running wild_write (version 1)")));
     return ticket;
   }
-  // Whether CUDA gives the process a new context after a fault, which is its own affair. A refusal must name its reason, and leave the
-  // runtime as it was.
+  // Whether CUDA gives the process a new context after a fault, which is not guaranteed. A refusal must name its reason and leave the
+  // runtime unchanged.
   static bool rebuilds(Runtime& runtime, const std::string& because = "CUDA gives the process no new context") {
     const auto start = Clock::now();
     try {
@@ -47,7 +47,7 @@ class RebuildTest : public FaultTest {
 TEST_F(RebuildTest, RebuildsAfterAWriteToABadAddress) {
   in_a_child([] {
     Runtime runtime(options());
-    // Again and again: nothing of a generation may stay behind and spoil the next.
+    // Repeatedly: no generation may leave state that breaks the next.
     for (u32 turn = 1; turn <= 3; ++turn) {
       SCOPED_TRACE(turn);
       expect_works(runtime);
@@ -100,7 +100,7 @@ TEST_F(RebuildTest, AnotherUserOfTheContextPreventsARebuild) {
   });
 }
 
-// Runtimes of one process share the context: it is gone when the last of them has let go of it, each by a rebuild of its own.
+// Runtimes of one process share the context: it is released when the last one has let go of it, each by its own rebuild.
 TEST_F(RebuildTest, ARebuildNeedsAllRuntimesToLetGo) {
   in_a_child([] {
     Runtime one(options());
@@ -116,7 +116,7 @@ TEST_F(RebuildTest, ARebuildNeedsAllRuntimesToLetGo) {
   });
 }
 
-// While the task runs the device is not given back; afterwards it is given back unharmed.
+// While the task runs the device is not released; afterwards it is released unharmed.
 TEST_F(RebuildTest, ADeviceIsRebuiltOnceItsHangingTaskEnds) {
   in_a_child([] {
     Options strict = options();
@@ -130,7 +130,7 @@ TEST_F(RebuildTest, ADeviceIsRebuiltOnceItsHangingTaskEnds) {
     std::this_thread::sleep_for(2s);
     runtime.rebuild();
     EXPECT_EQ(runtime.info().generation, 2U);
-    lost.wait();  // it has run to its end after all
+    lost.wait();  // it has completed after all
     expect_works(runtime);
     runtime.close();
   });

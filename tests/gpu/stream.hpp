@@ -1,4 +1,4 @@
-// Permanent load on a runtime, of which nothing may get lost.
+// Permanent load on a runtime, of which no task may be lost.
 #pragma once
 
 #include <exception>
@@ -7,7 +7,7 @@
 
 namespace dwell::test {
 
-// Adds without end, from a thread of its own.
+// Submits additions continuously, on its own thread.
 class Stream {
  public:
   Stream(Runtime& runtime, const Operator<Add>& add)
@@ -18,7 +18,7 @@ class Stream {
 
   std::uint64_t tasks() const { return tasks_.load(); }
 
-  // Ends the stream, and looks whether each task has run once.
+  // Ends the stream, and checks that each task has run once.
   void expect_all() {
     stop();
     if (problem_) std::rethrow_exception(problem_);

@@ -1,4 +1,4 @@
-// An image that inlines its operators computes what one that calls them does, and takes less time a step.
+// An image with inlined operators computes the same as one that calls them, in less time a step.
 #include <algorithm>
 #include <cstdio>
 #include <numeric>
@@ -18,9 +18,9 @@ class TiersTest : public GpuTest {
     options.tier = tier;
     return options;
   }
-  // Call behind a definition: the image that runs is of the tier that was asked for.
+  // Called after a definition: checks the tier of the running image.
   static void expect(const Runtime& runtime, Tier tier) { EXPECT_EQ(runtime.info().tier, tier); }
-  // The whole loop is optimised with the operators at each link.
+  // Each link optimises the whole loop with the operators.
   std::chrono::seconds limit() const override { return 180s; }
 };
 
@@ -30,7 +30,7 @@ DWELL_OPERATOR(axpy)(dwell::Group g, float a, dwell::Span<const float> x, dwell:
 })";
 using Axpy = void(float, Span<const float>, Span<float>);
 
-// Each group leaves its number, and what all of its threads amount to.
+// Each group writes its number, and a sum over its threads.
 constexpr const char* kCensus = R"(
 DWELL_OPERATOR(census)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::Span<dwell::u32> all) {
   const dwell::u32 sum = g.sum(g.rank() + g.index());
@@ -39,7 +39,7 @@ DWELL_OPERATOR(census)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::Spa
 })";
 using Census = void(Span<u32>, Span<u32>);
 
-// Reverses through memory that the group shares.
+// Reverses through the group's shared memory.
 constexpr const char* kReverse = R"(
 DWELL_OPERATOR(reverse)(dwell::Group g, dwell::Span<dwell::u32> x) {
   const auto copy = g.shared<dwell::u32>(x.size());
@@ -115,7 +115,7 @@ TEST_F(TiersTest, SharedMemory) {
     for (int i = 0; i < 101; ++i) runtime.submit(reverse, buffer, link);
     std::reverse(x.begin(), x.end());
     EXPECT_EQ(read(buffer), x);
-    // More than there is, which the next task must not feel.
+    // Larger than the shared memory; the failure must not affect the next task.
     auto large = filled<u32>(runtime, 100'000, 0);
     for (int i = 0; i < 3; ++i) {
       EXPECT_EQ(runtime.submit(reverse, large).status(), status::out_of_scratch);
@@ -140,7 +140,7 @@ TEST_F(TiersTest, FailuresAndVersions) {
   }
 }
 
-// An operator that stays native in an image of Tier::lto, beside one that is inlined.
+// An operator that stays native in an image of Tier::lto, beside an inlined one.
 TEST_F(TiersTest, NativeOperatorsRunBesideInlinedOnes) {
   Runtime runtime(with(Tier::lto));
   auto inlined = runtime.define<Append>("append", kAppend);
@@ -159,8 +159,8 @@ TEST_F(TiersTest, NativeOperatorsRunBesideInlinedOnes) {
 
 // ---- The step of a plain loop --------------------------------------------------------------------------------------------------
 
-// The next task on the same block, as the resident loop calls it and with nothing around it: descriptors of 16 words, eight of them
-// prefetched to shared memory. Leaves the nanoseconds that all steps took.
+// Runs tasks on one block as the resident loop does, without anything else: descriptors of 16 words, eight of them prefetched to shared
+// memory. Stores the total time in ns.
 constexpr const char* kPlainLoop = R"(
 #include "device/operator_table.hpp"
 extern "C" __global__ void __launch_bounds__(128) dwell_steps(const uint4* tasks, dwell::u32 steps, dwell::u64* time) {
@@ -208,7 +208,7 @@ class PlainLoop {
   PlainLoop(const PlainLoop&) = delete;
   PlainLoop& operator=(const PlainLoop&) = delete;
 
-  // Nanoseconds a step of operator `opcode`, the best of some runs.
+  // Nanoseconds for a step of operator `opcode`: the best of several runs.
   double step(u32 opcode) {
     std::vector<u32> words(8 * 16);
     for (u32 k = 0; k < 8; ++k) {
