@@ -1,5 +1,5 @@
-// Everything at once, and the order of all of it checked: links, tasks after any others, drains, failures and what they cancel, tasks that
-// the host cancels, wide and long tasks, gangs, priorities, tiny leases, parks, swaps, a small ring.
+// Checks the order of everything at once: links, tasks after any others, drains, failures and cancelled successors, tasks cancelled by the
+// host, wide and long tasks, gangs, priorities, tiny leases, parks, swaps, a small ring.
 #include <algorithm>
 
 #include <dwell/detail/open_at.hpp>
@@ -14,7 +14,7 @@ class ChaosTest : public DeviceTest {
   std::chrono::seconds limit() const override { return 400s; }
   static bool brief() { return environment("DWELL_STRESS") == "short"; }
 
-  // Runs tasks that take stamps from four threads under `options`, and checks their order along the tickets.
+  // Runs stamping tasks from four threads under `options`, and checks their order along the tickets.
   static void run(Options options, u32 each, u32 seed, std::uint64_t first_position = 0) {
     constexpr u32 kProducers = 4;
     constexpr u32 kMostGroups = 6;
@@ -23,7 +23,7 @@ class ChaosTest : public DeviceTest {
     };
     const bool has_priorities = options.priorities.has_value();
     Runtime runtime = detail::open_at(first_position, std::move(options));
-    // Both take stamps and fail with a code that is not 0.
+    // Both take stamps, and fail with a code other than 0.
     auto stamp = runtime.define("stamp", R"(
       DWELL_OPERATOR(stamp)(dwell::Group g, dwell::Span<dwell::u32> clock, dwell::Span<dwell::u32> began, dwell::Span<dwell::u32> ended,
                             dwell::u32 at, dwell::i32 code, dwell::u32 ns, dwell::u32 together) {
@@ -50,7 +50,7 @@ class ChaosTest : public DeviceTest {
     auto other = runtime.define<Mark>("mark", mark_with(1));
     const u32 tasks = kProducers * each;
     const u32 workers = runtime.info().workers;
-    auto clock = filled<u32>(runtime, 1, 1);  // 0 is the end of what was cancelled
+    auto clock = filled<u32>(runtime, 1, 1);  // 0 is the end of a cancelled task
     auto began = filled<u32>(runtime, std::size_t{tasks} * kMostGroups, ~0U);
     auto ended = filled<u32>(runtime, std::size_t{tasks} * kMostGroups, ~0U);
 
@@ -71,7 +71,7 @@ class ChaosTest : public DeviceTest {
       bool drains;
       Ticket ticket;
       std::vector<After> after;
-      // What has become of it.
+      // The outcome.
       bool failed;
       u32 end;  // 0 if it was cancelled
     };
@@ -111,7 +111,7 @@ class ChaosTest : public DeviceTest {
           if (task.drains) arguments.add(drain);
           if (has_priorities && random() % 2 == 0) arguments.add(priority(random() % 8));
           if (random() % 3 == 0) {
-            // Of any thread; mostly of late.
+            // Tasks of any thread, mostly recent ones.
             const u32 most = random() % 7 == 0 ? 16 : 3;
             std::vector<Ticket> tickets[2];
             for (u32 k = 1 + random() % most; k > 0; --k) {
@@ -174,7 +174,7 @@ class ChaosTest : public DeviceTest {
       bool failed;
       u32 end;
     };
-    Before before[kProducers] = {};  // the last task of each thread that ran, and whether the last one of all failed
+    Before before[kProducers] = {};  // the last task of each thread that ran, and whether its last one failed
     u32 last_end = 0;                // of all tasks so far
     u32 drain_end = 0;               // of the last drain
     u32 stamps = 0;
@@ -185,13 +185,13 @@ class ChaosTest : public DeviceTest {
       Before& mine = before[task.thread];
       bool cancels = task.links && !task.hard && mine.failed;
       for (const After& one : task.after) cancels = cancels || (!one.any_result && all[one.thread][one.index].failed);
-      // One that had begun goes on.
+      // A task that has begun is not cancelled.
       if (!cancels && asked[task.at / kMostGroups] && task.ticket.status() == status::cancelled) {
         cancels = true;
         ++by_host;
       }
       if (cancels) {
-        // It has waited for all that it names, but for nothing else.
+        // It has waited for all tasks that it names, but for no others.
         if (!task.links) mine = {};
         mine.failed = task.failed = true;
         ++cancelled;
@@ -282,8 +282,8 @@ TEST_P(ChaosTest, OrderHoldsWithPriorities) {
 }
 
 TEST_P(ChaosTest, SharesOfWideTasksPassASleepingWorker) {
-  // More workers than processors, and nothing but shares: one that loses its processor between claiming a place of the ready queue and
-  // reading it is overtaken by a whole lap of places.
+  // More workers than processors, and only shares: a worker that is preempted between claiming and reading a place of the ready queue is
+  // overtaken by a whole lap.
   Options options = this->options();
   options.ring_slots = 128;
   if (on_cpu()) options.workers = 12;

@@ -25,8 +25,8 @@ DWELL_ON_EVERY_DEVICE(CountsTest);
 TEST_P(CountsTest, EveryCounterAddsUpThroughRollsParksSwapsFirstUsesAndMoves) {
   const bool brief = environment("DWELL_STRESS") == "short";
   const std::uint64_t all = brief ? 100'000 : on_cpu() ? 4'000'000 : 100'000'000;
-  constexpr std::uint32_t kSources = 4;  // compiled once each; versions take them in turn
-  constexpr std::uint32_t kSwaps = 8;    // at least: one a first use
+  constexpr std::uint32_t kSources = 4;  // compiled once each; versions cycle through them
+  constexpr std::uint32_t kSwaps = 8;    // at least: one for each first use
   Options short_leases = options();
   short_leases.lease = on_cpu() ? 2ms : 500us;
   Runtime runtime(short_leases);
@@ -35,7 +35,7 @@ TEST_P(CountsTest, EveryCounterAddsUpThroughRollsParksSwapsFirstUsesAndMoves) {
   for (std::uint32_t i = 1; i < kSources; ++i) first.redefine(source(i));
   const auto second = runtime.define<void(u32)>("other", "DWELL_OPERATOR(other)(dwell::Group, dwell::u32) {}\n");
 
-  // Each brings a part of the loop, among the tasks that run. Returns how often that calls `first`.
+  // Each first use loads a part of the loop while tasks run. Returns its number of calls of `first`.
   const auto waits_for = [](const Ticket& ticket, std::uint64_t calls) {
     EXPECT_EQ(ticket.status(), status::ok);
     return calls;
@@ -54,7 +54,7 @@ TEST_P(CountsTest, EveryCounterAddsUpThroughRollsParksSwapsFirstUsesAndMoves) {
       [&] { return waits_for(runtime.submit(first, drain), 1); },
   };
   std::atomic<std::uint64_t> submitted[2] = {};
-  std::uint64_t more = 0;  // calls of `first` by them
+  std::uint64_t more = 0;  // calls of `first` by the first uses
   std::atomic<bool> over{false};
   std::atomic<std::uint32_t> swaps{0};
   {
@@ -68,7 +68,7 @@ TEST_P(CountsTest, EveryCounterAddsUpThroughRollsParksSwapsFirstUsesAndMoves) {
           runtime.submit_many(first, count, [](std::size_t, auto put) { put(); });
         submitted[i % 3 == 0 ? 1 : 0] += count;
         sum += count;
-        // Swaps keep up with the tasks, however loaded the machine is.
+        // Keeps the ratio of swaps to tasks, on any load of the machine.
         while (swaps * all < sum * kSwaps) std::this_thread::sleep_for(100us);
       }
       over = true;
@@ -113,9 +113,9 @@ TEST_P(CountsTest, EveryCounterAddsUpThroughRollsParksSwapsFirstUsesAndMoves) {
               static_cast<unsigned long long>(metrics.leases), static_cast<unsigned long long>(metrics.parks));
 }
 
-// What several threads have submitted.
+// The expected counts of several threads.
 struct Expected {
-  std::map<std::string, std::uint64_t> calls, failures;  // by operator, but for those of batches
+  std::map<std::string, std::uint64_t> calls, failures;  // by operator, without those of batches
   std::uint64_t submitted = 0;
   std::uint64_t spawned = 0;
   std::uint64_t launches = 0;
@@ -138,7 +138,7 @@ TEST_P(CountsTest, TasksOfAllKindsAddUpWhileTimesComeAndGo) {
   const bool brief = environment("DWELL_STRESS") == "short";
   const u32 rounds = brief ? 300 : 30'000;  // of each thread
   constexpr std::uint32_t kSources = 4;
-  constexpr std::uint32_t kChanges = 8;  // at least: swaps, changes of what is noted
+  constexpr std::uint32_t kChanges = 8;  // at least: swaps, and changes of the metering
   Options given = options();
   given.lease = on_cpu() ? 2ms : 500us;
   given.spawned_tasks = 1U << 16U;  // for as many trees as the ring has slots
@@ -146,7 +146,7 @@ TEST_P(CountsTest, TasksOfAllKindsAddUpWhileTimesComeAndGo) {
   const auto source = [](std::uint32_t number) { return std::string(kNothing) + "// " + std::to_string(number) + "\n"; };
   auto nothing = runtime.define<void()>("nothing", source(0));
   for (std::uint32_t i = 1; i < kSources; ++i) nothing.redefine(source(i));
-  const auto fails = runtime.define<Fail>("fail", kFail);  // with 0: it does not
+  const auto fails = runtime.define<Fail>("fail", kFail);  // succeeds with code 0
   const auto tree = runtime.define<void(u32)>("tree", R"(
 DWELL_USES(tree, dwell::u32)
 DWELL_OPERATOR(tree)(dwell::Group g, dwell::u32 levels) {
@@ -163,7 +163,7 @@ DWELL_OPERATOR(tree)(dwell::Group g, dwell::u32 levels) {
     runtime.submit(nothing, groups(wide));
     runtime.submit(fails, 7, groups(wide));
     runtime.submit(fails, static_cast<i32>(round % 3));
-    runtime.submit(nothing, link);  // cancelled when the one before fails
+    runtime.submit(nothing, link);  // cancelled if the previous task failed
     const u32 levels = round % 5;
     runtime.submit(tree, levels);
     const bool failed = round % 3 != 0;
@@ -175,7 +175,7 @@ DWELL_OPERATOR(tree)(dwell::Group g, dwell::u32 levels) {
     did.submitted += tasks + 5;
   };
 
-  // A chain, and beside it nodes of which the last waits for all; a chain that fails in its middle.
+  // A chain; beside it, nodes before a common last one; a chain that fails in its middle.
   Graph good;
   Node last = good.add(nothing);
   const Node first = last;
@@ -223,7 +223,7 @@ DWELL_OPERATOR(tree)(dwell::Group g, dwell::u32 levels) {
       threads.emplace_back([&, me, work] {
         for (u32 round = 0; round < rounds; ++round) {
           work(round, did[me]);
-          // Changes keep up with the tasks, however loaded the machine is.
+          // Keeps the ratio of changes to tasks, on any load of the machine.
           while (std::uint64_t{changes} * rounds < std::uint64_t{round} * kChanges) std::this_thread::sleep_for(100us);
         }
         ++over;
@@ -244,7 +244,7 @@ DWELL_OPERATOR(tree)(dwell::Group g, dwell::u32 levels) {
   }
   runtime.wait_all();
   EXPECT_TRUE(eventually([&] { return runtime.metrics().in_flight_slots == 0; })) << "places that a thread left are passed over";
-  runtime.park();  // a worker may count behind a completion, but not behind its lease
+  runtime.park();  // a worker may count after a completion, but not after its lease
 
   const Metrics metrics = runtime.metrics();
   Expected all;

@@ -1,6 +1,5 @@
-// Graphs while everything else happens: random graphs whose nodes fail, patched between launches, from several threads, beside
-// redefinitions, parks, tiny leases and plain tasks. Each node runs once a launch, in order, in the version of its launch, or is cancelled
-// with reason.
+// Random graphs with failing nodes, changed between launches, from several threads, beside redefinitions, parks, tiny leases and plain
+// tasks. Each node runs once a launch, in order, in the version of its launch, or is rightly cancelled.
 #include <malloc.h>
 
 #include <algorithm>
@@ -10,7 +9,7 @@
 namespace dwell::test {
 namespace {
 
-// Takes stamps, counts, says its version, and fails with a code that is not 0; each group of a wide node for itself.
+// Takes stamps, counts, records its version, and fails with a code other than 0; each group of a wide node separately.
 std::string work_with(u32 version) {
   return R"(
 DWELL_OPERATOR(work)(dwell::Group g, dwell::Span<dwell::u32> clock, dwell::Span<dwell::u32> began, dwell::Span<dwell::u32> ended,
@@ -38,7 +37,7 @@ class GraphChaosTest : public DeviceTest {
   std::chrono::seconds limit() const override { return 400s; }
   static bool brief() { return environment("DWELL_STRESS") == "short"; }
 
-  // A random graph on the device, and what the host knows of it.
+  // A random graph on the device, and its expected results.
   struct Case {
     Case(Runtime& runtime, const Operator<Work>& work, u32 count, Random& random)
         : clock(filled<u32>(runtime, 1, 0)),
@@ -67,7 +66,7 @@ class GraphChaosTest : public DeviceTest {
       exec = runtime.instantiate(graph);
     }
 
-    // Some nodes fail from the next launch on, or no more.
+    // Makes some nodes fail from the next launch on, or succeed again.
     void change(Random& random) {
       for (u32 i = random() % 4; i > 0; --i) {
         const u32 node = random() % static_cast<u32>(nodes.size());
@@ -75,7 +74,7 @@ class GraphChaosTest : public DeviceTest {
         exec.set(nodes[node], 6, codes[node]);
       }
     }
-    // Which nodes run.
+    // Which nodes are expected to run.
     std::vector<bool> runs() const {
       std::vector<bool> good(nodes.size()), all(nodes.size());
       for (u32 i = 0; i < nodes.size(); ++i) {
@@ -84,7 +83,7 @@ class GraphChaosTest : public DeviceTest {
       }
       return all;
     }
-    // What there is after `launches` more launches.
+    // Checks the results after `launches` more launches.
     void check(u32 launches, i32 status, u32 oldest, u32 newest) {
       const std::vector<bool> ran = runs();
       const auto starts = read(began), ends = read(ended), times = read(counts), seen = read(versions);
@@ -163,7 +162,7 @@ class GraphChaosTest : public DeviceTest {
           }
           Case& one = *cases[random() % cases.size()];
           one.change(random);
-          if (random() % 6 == 0) {  // cancelled, with what has changed
+          if (random() % 6 == 0) {  // cancelled, with its changes
             const Ticket bad = runtime.submit(fail, 7);
             ASSERT_EQ(runtime.launch(one.exec, after(bad)).status(), status::cancelled);
             one.change(random);

@@ -1,5 +1,5 @@
-// Millions of tasks from several threads, through full rings, parks and swaps: none lost, none run twice, each by the version that its
-// ticket demands.
+// Millions of tasks from several threads, through full rings, parks and swaps: none is lost or run twice, and each runs the version of its
+// ticket.
 #include <algorithm>
 
 #include "tests/conformance/suite.hpp"
@@ -13,9 +13,9 @@ class StreamTest : public DeviceTest {
 };
 DWELL_ON_EVERY_DEVICE(StreamTest);
 
-// The upper half of a cell counts the tasks that ran there, the lower one says which version did.
+// The upper half of a cell counts the tasks that ran there, the lower half identifies the version.
 constexpr u32 kOnce = 1U << 16U;
-constexpr u32 kSources = 8;  // compiled once each; versions take them in turn
+constexpr u32 kSources = 8;  // compiled once each; versions cycle through them
 
 TEST_P(StreamTest, EachTaskRunsOnceByTheVersionOfItsTicket) {
   const bool brief = environment("DWELL_STRESS") == "short";
@@ -29,20 +29,20 @@ TEST_P(StreamTest, EachTaskRunsOnceByTheVersionOfItsTicket) {
   Runtime runtime(some);
   auto mark = runtime.define<Mark>("mark", mark_with(kOnce + 1));
   auto cells = filled<u32>(runtime, tasks, 0);
-  // The other sources, so that the swaps below do not wait for a compiler.
+  // Compiles the other sources, so that the swaps below do not wait for a compiler.
   for (u32 source = 2; source <= kSources; ++source) mark.redefine(mark_with(kOnce + source));
   while (mark.version() > 1) mark.rollback();
 
-  // Generations count the swaps: `value[g]` is what generation g writes. A redefine makes a new version, a rollback takes the one before.
+  // Generations count the swaps: generation g writes `value[g]`. A redefine makes a new version, a rollback takes the previous one.
   std::vector<std::atomic<u32>> value(swaps + 1);
   value[0] = 1;
-  std::atomic<u32> begun{0};     // the swap that leads to this generation has been called
-  std::atomic<u32> finished{0};  // and this one has returned
+  std::atomic<u32> begun{0};     // the newest generation whose swap has been called
+  std::atomic<u32> finished{0};  // the newest generation whose swap has returned
   std::atomic<u32> submitted{0};
   std::atomic<bool> over{false};
 
   struct Seen {
-    std::uint64_t position;  // of its ticket, plus one; 0 if not known
+    std::uint64_t position;  // of its ticket, plus one; 0 if unknown
     u32 least;
     u32 most;
   };
@@ -94,16 +94,16 @@ TEST_P(StreamTest, EachTaskRunsOnceByTheVersionOfItsTicket) {
   });
   std::jthread swapper([&] {
     Random random(7);
-    std::vector<u32> history{1};  // the value of each version, as far as rollbacks may reach
+    std::vector<u32> history{1};  // the value of each version that a rollback may reach
     for (u32 source = 2; source <= kSources; ++source) history.push_back(source);
     std::size_t current = 1;
     for (u32 swap = 1; swap <= swaps; ++swap) {
-      // One in two comes alone, the others in fours while the loop is off the device: tasks of versions that have gone wait in the ring.
+      // Half of the swaps come alone, the others in fours while the loop is parked: tasks of replaced versions wait in the ring.
       const u32 turn = swap % 8;
       if (turn <= 4)
         while (submitted < static_cast<std::uint64_t>(swap) * tasks / (swaps + 1)) std::this_thread::sleep_for(50us);
       if (turn == 4) runtime.park();
-      if (turn == 4) std::this_thread::sleep_for(200us);  // the ring fills
+      if (turn == 4) std::this_thread::sleep_for(200us);  // lets the ring fill
       if (current > 1 && random() % 4 == 0) {
         --current;
         value[swap] = history[current - 1];
@@ -145,7 +145,7 @@ TEST_P(StreamTest, EachTaskRunsOnceByTheVersionOfItsTicket) {
     if (!possible) complain(task, "ran another version");
     if (seen[task].position != 0) order.push_back(task);
   }
-  // Along the tickets the generation never goes back.
+  // Generations never decrease along the tickets.
   std::sort(order.begin(), order.end(), [&](u32 a, u32 b) { return seen[a].position < seen[b].position; });
   u32 generation = 0;
   std::uint64_t last = 0;
@@ -160,7 +160,7 @@ TEST_P(StreamTest, EachTaskRunsOnceByTheVersionOfItsTicket) {
   }
   EXPECT_EQ(wrong, 0U);
   EXPECT_EQ(runtime.metrics().submitted, tasks);
-  // It was as hard as it is meant to be.
+  // The test was as demanding as intended.
   EXPECT_GE(runtime.metrics().images, swaps / 2);
   EXPECT_GT(parks, 0U);
   EXPECT_GT(full, 0U) << "the ring was never full";
