@@ -1,4 +1,4 @@
-// Graphs of all kinds of nodes without memory: a launch that has a ticket does all of its work, once.
+// Graphs of all kinds of nodes without memory: a launch with a ticket does all its work, once.
 #include <atomic>
 #include <string>
 #include <vector>
@@ -30,7 +30,7 @@ TEST_F(ScarceGraphsTest, Conditions) {
           chosen.after(passed);
           Graph round("round");
           round.add("add", world.op, world.cells, 0U);
-          round.add("up", world.op, values.slice(2, 1), 0U);  // by 2: twice in the first launch
+          round.add("up", world.op, values.slice(2, 1), 0U);  // adds 2: two rounds in the first launch
           SubGraph repeated = graph.add_while("repeated", values.slice(2, 1), round);
           repeated.after(chosen);
           graph.add("last", world.op, world.cells, 0U).after(repeated);
@@ -51,7 +51,7 @@ TEST_F(ScarceGraphsTest, Conditions) {
   }
 }
 
-// A call that throws has changed nothing, and may be made again.
+// A call that throws has changed nothing and may be repeated.
 TEST_F(ScarceGraphsTest, Building) {
   for (const long many : {kOne, kPressure}) {
     at_every_allocation(
@@ -76,7 +76,7 @@ TEST_F(ScarceGraphsTest, Building) {
             made.add(world.cells).add(0U);
             return made;
           }();
-          // One behind the other: they count in the same cells.
+          // In order, because they count in the same cells.
           const auto follow = [&] { insist([&] { nodes.back().after(nodes[nodes.size() - 2]); }); };
           for (int i = 0; i < 3; ++i) {
             attempt(inner, 1,
@@ -137,7 +137,7 @@ TEST_F(ScarceGraphsTest, CapturesOfAllKinds) {
   }
 }
 
-// Each launch that there is calls its callbacks once, whatever they throw.
+// Each launch calls its callbacks once, whatever they throw.
 TEST_F(ScarceGraphsTest, HostNodesThatThrow) {
   for (const long many : {kOne, kPressure}) {
     at_every_allocation(

@@ -9,7 +9,7 @@ namespace {
 
 constexpr long kSanitizedStride = 7;
 
-// The allocation behind this one that is to fail.
+// The number of the next allocation to fail, after `number`.
 long next(long number) {
   static const std::string wish = environment("DWELL_SCARCITY");
   if (wish == "all") return number + 1;
@@ -26,7 +26,7 @@ long next(long number) {
 
 void ScarceMemoryTest::at_every_allocation(const Step& before, const Step& step, long many) {
   {
-    // Once with memory: what it defines is compiled then, which may take long.
+    // Once with memory: compiles all definitions, which may take long.
     World world;
     before(world);
     static_cast<void>(throws([&] { step(world); }));

@@ -1,4 +1,4 @@
-// Runs what a test does again and again, each time with other allocations that fail.
+// Repeats a test, each time with other failing allocations.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -28,12 +28,12 @@
 
 namespace dwell::test {
 
-// The CPU's compiler, one for all runtimes, so that a source is compiled once.
+// The CPU's compiler, shared by all runtimes, so that each source is compiled once.
 class SharedCompiler final : public jit::Compiler {
  public:
   jit::Object compile(const jit::Unit& unit) override {
     {
-      // Compilers are processes, and slow: the first one of a source has memory, and its object is kept.
+      // Compilers are slow processes: the first compilation of a source gets memory, and its object is kept.
       const ScarceMemory::Spared spared;
       static_cast<void>(shared().compile(unit));
     }
@@ -51,14 +51,14 @@ class SharedCompiler final : public jit::Compiler {
   }
 };
 
-// Counts in each cell; jobs and launches of one operator may run at the same time.
+// Adds k to each cell; safe beside other tasks of the operator.
 inline std::string adds(const std::string& name, u32 k) {
   return "DWELL_OPERATOR(" + name + ")(dwell::Group g, dwell::Span<dwell::u32> x, dwell::u32 code) {\n" +
          "  for (auto i : g.range(x.size())) x.atomic_add(i, " + std::to_string(k) +
          "U);\n  if (g.rank() == 0 && code != 0) g.fail(code);\n}";
 }
 
-// A runtime with two versions of an operator, a buffer, and tickets of tasks that have come to all ends.
+// A runtime with two versions of an operator, a buffer, a kernel, and tickets of a successful and a failed task.
 struct World {
   explicit World(std::shared_ptr<BreakableDevice> on = std::make_shared<BreakableDevice>()) : device(std::move(on)) {}
   void open(Options options) {
@@ -79,7 +79,7 @@ struct World {
     tickets.push_back(runtime->submit(op, cells, 3U));
     runtime->wait_all();
   }
-  // How often `op` has run on the cells, each of which has the same value.
+  // How often `op` has run on the cells, all of which have the same value.
   u32 runs() const {
     std::vector<u32> values(cells.size());
     cells.read(values);
@@ -95,7 +95,7 @@ struct World {
   std::vector<Ticket> tickets;
 };
 
-// Ends the program when a run does not end, and says which one, and what failed there.
+// Aborts the program when a run hangs, and reports the run and its failed allocations.
 class Deadline {
  public:
   explicit Deadline(std::chrono::seconds limit) : thread_([this, limit] { watch(limit); }) {}
@@ -131,11 +131,11 @@ class ScarceMemoryTest : public testing::Test {
  protected:
   using Step = std::function<void(World&)>;
 
-  // One allocation alone, and as many as a machine under pressure refuses one after the other.
+  // One allocation, and as many as a machine under memory pressure refuses in a row.
   static constexpr long kOne = 1;
   static constexpr long kPressure = 50;
 
-  // Whether `step` throws, which must be an Error or std::bad_alloc.
+  // Whether `step` throws. Only Error and std::bad_alloc are allowed.
   static bool throws(const std::function<void()>& step) {
     try {
       step();
@@ -147,15 +147,15 @@ class ScarceMemoryTest : public testing::Test {
     }
     return true;
   }
-  // Calls what the test cannot do without: when it throws, once more, with memory.
+  // Calls a required step: if it throws, repeats it with memory.
   static void insist(const std::function<void()>& step) {
     if (!throws(step)) return;
     ScarceMemory::relent();
     step();
   }
 
-  // Runs `step` in a world of its own for each allocation that it makes, which fails; with those behind it, `many` at once. DWELL_SCARCITY
-  // says for which: "all", else all of the first ones, and some of the others, other ones with each DWELL_SCARCITY_SEED.
+  // Runs `step` in a new world for each allocation that it makes, with `many` allocations failing from that one on. DWELL_SCARCITY=all
+  // tries all; otherwise all of the first ones, and a sample of the others, chosen by DWELL_SCARCITY_SEED.
   void at_every_allocation(const Step& before, const Step& step, long many = kOne);
   void at_every_allocation(const Step& step, long many = kOne) { at_every_allocation(filled, step, many); }
 
@@ -165,7 +165,7 @@ class ScarceMemoryTest : public testing::Test {
   }
 
  private:
-  // Every call comes back.
+  // Checks that every call returns.
   static void look_after(World& world);
 };
 

@@ -1,4 +1,4 @@
-// An orchestrator without memory: a job that was accepted ends, and says what has become of it.
+// An orchestrator without memory: an accepted job ends, and reports its outcome.
 #include <dwell/orchestrator.hpp>
 
 #include <atomic>
@@ -17,7 +17,7 @@ constexpr auto kLong = std::chrono::seconds(5);
 
 class ScarceJobsTest : public ScarceMemoryTest {
  protected:
-  // Jobs of a world's operator, one run of it each.
+  // Jobs that run a world's operator once each.
   struct Jobs {
     explicit Jobs(World& of) : world(of), before(of.runs()) { all.reserve(16); }
 
@@ -36,7 +36,7 @@ class ScarceJobsTest : public ScarceMemoryTest {
       all.back().then([this](const Job&) { ++called; });
       ++asked;
     }
-    // Some of each kind, in a runtime that is parked meanwhile.
+    // Submits some jobs of each kind while the runtime is parked.
     void submit_some() {
       bool parked = false;
       static_cast<void>(throws([&] { define(); }));
@@ -46,7 +46,7 @@ class ScarceJobsTest : public ScarceMemoryTest {
       }));
       static_cast<void>(throws([&] {
         for (int i = 0; i < 6; ++i) submit(i % 2 == 0 ? small : large);
-        submit(small, JobArguments().set(node, 0, world.cells));  // of another type's graph: it fails
+        submit(small, JobArguments().set(node, 0, world.cells));  // names a node of another type's graph: fails
         submit(large, JobArguments().set(node, 0, world.cells));
       }));
       static_cast<void>(throws([&] {
@@ -59,7 +59,7 @@ class ScarceJobsTest : public ScarceMemoryTest {
       }));
       if (parked) insist([&] { world.runtime->resume(); });
     }
-    // Each job has ended, was called back for and counted, and has run when it says so.
+    // Checks that each job has ended, was called back and counted, and has run if it says so.
     void check() {
       for (const Job& job : all) {
         const bool threw = throws([&] { EXPECT_TRUE(job.wait_for(kLong)) << "a job is lost"; });
@@ -90,7 +90,7 @@ class ScarceJobsTest : public ScarceMemoryTest {
     std::atomic<u32> called{0};
     u32 asked = 0;
     u64 submitted = 0;
-    std::optional<Orchestrator> orchestrator;  // last: its end calls back
+    std::optional<Orchestrator> orchestrator;  // last: its destructor calls back
   };
 };
 

@@ -1,4 +1,4 @@
-// Every allocation that a call makes fails once. The call throws, or does without; then the runtime goes on, or says in each call why not.
+// Each allocation of a call fails once. The call throws, or succeeds without it; then the runtime works, or every call reports why not.
 #include <unistd.h>
 
 #include <atomic>
@@ -14,7 +14,7 @@ namespace {
 
 TEST_F(ScarceMemoryTest, Opening) {
   at_every_allocation([](World&) {}, [](World& world) { world.open(); });
-  // A file that stays is read by each opening behind it.
+  // A leftover file would be read by each later opening.
   const std::string own = std::to_string(getpid()) + ".";
   for (const auto& file : std::filesystem::directory_iterator(live::Directory::make().path()))
     EXPECT_FALSE(file.path().filename().string().starts_with(own)) << file.path();
@@ -101,7 +101,7 @@ TEST_F(ScarceMemoryTest, Buffers) {
   });
 }
 
-// What `launch` gives adds to each cell as often as it says, or not at all: it throws nothing away half done.
+// A launch with a ticket adds to each cell the expected number of times, or not at all.
 TEST_F(ScarceMemoryTest, Graphs) {
   for (const long many : {1, 3}) {
     at_every_allocation(
@@ -153,7 +153,7 @@ TEST_F(ScarceMemoryTest, HostNodes) {
     const bool threw = throws([&] {
       for (u32 i = 0; i < 3; ++i) tickets.push_back(world.runtime->launch(exec));
     });
-    ScarceMemory::relent();  // what they call refers to here
+    ScarceMemory::relent();  // the callbacks refer to locals
     for (const Ticket& ticket : tickets) EXPECT_EQ(ticket.status(), status::ok);
     EXPECT_EQ(calls, tickets.size());
     EXPECT_TRUE(threw || tickets.size() == 3);
@@ -208,7 +208,7 @@ TEST_F(ScarceMemoryTest, Closing) {
         },
         [how](World& world) {
           world.runtime->close(how);
-          // A ticket says what has become of its task, or that this is not known.
+          // A ticket reports the outcome of its task, or that it is unknown.
           for (std::size_t i = 2; i + 1 < world.tickets.size(); ++i) {
             const int status = world.tickets[i].status();
             const int own = static_cast<int>((i - 2) % 3);

@@ -1,4 +1,4 @@
-// What is told of a runtime without memory: it is told, or it is said that it cannot be; the runtime goes on.
+// Observation of a runtime without memory: events are delivered, or their loss is reported; the runtime keeps working.
 #include <dwell/inspect.hpp>
 #include <dwell/log.hpp>
 #include <dwell/metrics.hpp>
@@ -34,7 +34,7 @@ class ScarceObservationTest : public ScarceMemoryTest {
     std::filesystem::remove_all(folder_);
   }
 
-  // Keeps what a trace tells, and never throws.
+  // Counts events of a trace without throwing.
   class Counting : public TraceWriter {
    public:
     void write(const Trace& piece) override {
@@ -54,7 +54,7 @@ class ScarceObservationTest : public ScarceMemoryTest {
     bool finished = false;
   };
 
-  // Launches a graph with names, and marks. Returns how many marks there are, and nodes have run.
+  // Launches a graph with names, and marks. Counts the marks and the nodes that run.
   static void work(World& world, u32 rounds, u32& marks, u32& nodes) {
     Graph graph("a graph with a long name, which is told with each launch");
     for (int i = 0; i < 4; ++i) graph.add("a node with a long name, number " + std::to_string(i), world.op, world.cells, 0U);
@@ -65,14 +65,14 @@ class ScarceObservationTest : public ScarceMemoryTest {
       ticket.wait();
       world.runtime->mark("a mark with a long text, number " + std::to_string(i));
       ++marks;
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));  // a piece each
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));  // one piece for each
     }
   }
 
   std::filesystem::path folder_;
 };
 
-// A trace that ends without an error has all that has happened.
+// A trace that ends without an error contains all events.
 TEST_F(ScarceObservationTest, Traces) {
   for (const long many : {kOne, kPressure}) {
     at_every_allocation(
@@ -93,7 +93,7 @@ TEST_F(ScarceObservationTest, Traces) {
             EXPECT_EQ(writer->marks, marks);
             EXPECT_EQ(writer->nodes, nodes);
           }
-          // The next one is whole.
+          // The next trace is complete.
           const auto next = std::make_shared<Counting>();
           world.runtime->start_trace(next);
           marks = nodes = 0;
@@ -154,7 +154,7 @@ TEST_F(ScarceObservationTest, Snapshots) {
   }
 }
 
-// A watch goes on, or says that it does not.
+// A watch continues, or reports that it ended.
 TEST_F(ScarceObservationTest, Watches) {
   for (const long many : {kOne, kPressure}) {
     at_every_allocation(
@@ -173,7 +173,7 @@ TEST_F(ScarceObservationTest, Watches) {
   }
 }
 
-// Each line is handed over, or counted as dropped.
+// Each line is delivered, or counted as dropped.
 TEST_F(ScarceObservationTest, Lines) {
   const std::string source =
       "DWELL_OPERATOR(say)(dwell::Group g, dwell::u32 number) {\n"
@@ -240,7 +240,7 @@ TEST_F(ScarceObservationTest, CallingBack) {
   }
 }
 
-// Another process asks: here the same one, so that memory is short on both sides.
+// Requests as of another process, here the same one, so that memory is short on both sides.
 TEST_F(ScarceObservationTest, AnswersToOthers) {
   for (const long many : {kOne, kOne + 3}) {
     at_every_allocation(

@@ -24,7 +24,7 @@ std::atomic<long> fails_until{kNever};
 std::atomic<long> counted{0};
 thread_local bool spared = false;
 
-// Of the first allocation that failed.
+// The stack of the first allocation that failed.
 void* frames[kFrames];
 std::atomic<int> frame_count{0};
 
@@ -52,7 +52,7 @@ void* allocate(std::size_t bytes, std::size_t alignment) {
   return made;
 }
 
-// Says what has failed before the process ends.
+// Reports the failed allocations before the process ends.
 const std::terminate_handler ends = std::set_terminate([] {
   ScarceMemory::tell();
   static const char text[] = "std::terminate in\n";
@@ -65,7 +65,7 @@ const std::terminate_handler ends = std::set_terminate([] {
 }  // namespace
 
 void ScarceMemory::fail(long first, long many) {
-  // The first stack loads a library.
+  // The first backtrace loads a library, which allocates.
   static const int loaded = [] {
     void* frame = nullptr;
     return backtrace(&frame, 1);

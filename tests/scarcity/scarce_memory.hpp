@@ -1,19 +1,19 @@
-// Memory that runs out when a test says so.
+// Memory that runs out when a test asks for it.
 #pragma once
 
 namespace dwell::test {
 
-// operator new of this program fails while the count of allocations, of all threads, lies in [first, first + many).
+// operator new of this program fails while the number of the allocation, counted over all threads, lies in [first, first + many).
 class ScarceMemory {
  public:
-  // From now on allocations count from 1.
+  // Counts allocations from 1 from here on.
   static void fail(long first, long many);
-  // None fails any more. Returns how many there were before the first call of it behind `fail`.
+  // Ends the failures. Returns the number of allocations between `fail` and the first later call.
   static long relent();
-  // Writes to stderr which allocations fail, and the stack of the first one that did. Takes no memory, and may be called at any time.
+  // Writes to stderr which allocations fail, and the stack of the first that did. Allocates nothing; may be called at any time.
   static void tell();
 
-  // While it lives, allocations of this thread neither count nor fail.
+  // During its lifetime, allocations of this thread neither count nor fail.
   class Spared {
    public:
     Spared();

@@ -1,4 +1,4 @@
-// Tensors without memory: what was flushed is right, and a batch that has thrown goes on.
+// Tensors without memory: flushed results are right, and a batch that has thrown keeps working.
 #include <dwell/batch.hpp>
 #include <dwell/dlpack.hpp>
 
@@ -44,14 +44,14 @@ class ScarceTensorsTest : public ScarceMemoryTest {
     Buffer<i64> index;
   };
 
-  // dwell's own operators take long to be compiled, most of it in the optimiser.
+  // Most of the time to compile dwell's own operators is spent in the optimiser.
   static Options quickly_compiled() {
     Options options;
     options.compile.flags = {"-O0"};
     return options;
   }
 
-  // Collects with `collect` and flushes; what comes of it is compared with the same in memory.
+  // Runs `collect` and flushes; compares the results with those of a run with enough memory.
   void at_every_operation(const std::function<void(Tensors&, Batch&)>& collect) {
     const Options options = quickly_compiled();
     std::vector<std::vector<float>> expected;
@@ -60,7 +60,7 @@ class ScarceTensorsTest : public ScarceMemoryTest {
           [&](World& world) {
             world.open(options);
             world.fill();
-            Tensors tensors(world);  // and dwell's own operators
+            Tensors tensors(world);  // also defines dwell's own operators
             Batch batch(*world.runtime);
             collect(tensors, batch);
             batch.flush().wait();
@@ -80,7 +80,7 @@ class ScarceTensorsTest : public ScarceMemoryTest {
             if (!threw) {
               EXPECT_EQ(results(*tensors), expected);
             }
-            // What is collected still names the tensors of before.
+            // Collected operations still name the old tensors.
             batch->flush().wait();
             tensors.emplace(world);
             collect(*tensors, *batch);
@@ -102,7 +102,7 @@ TEST_F(ScarceTensorsTest, Programs) {
     batch.assign(t.z, x * 2.0 + ops::tanh(y));
     batch.apply(TensorOp::add, t.y, {TensorView(t.x), 3.0});
     batch.assign(t.x, ops::where(y, x - 1.0, ops::gt(x, 10.0)));
-    batch.assign(TensorView(t.z).slice(0, 0, 32), TensorView(t.z).slice(0, 16, 32) * 2.0);  // through a copy: it overlaps
+    batch.assign(TensorView(t.z).slice(0, 0, 32), TensorView(t.z).slice(0, 16, 32) * 2.0);  // overlaps, so it needs a copy
   });
 }
 
@@ -127,7 +127,7 @@ TEST_F(ScarceTensorsTest, ProductsAndSelections) {
   });
 }
 
-// A program that runs often is compiled: without memory for that it stays interpreted, and is compiled later.
+// A frequent program is compiled; without memory for that it stays interpreted, and is compiled later.
 TEST_F(ScarceTensorsTest, CompiledPrograms) {
   Options options = quickly_compiled();
   options.compile_programs_after = 1;
@@ -159,7 +159,7 @@ TEST_F(ScarceTensorsTest, CompiledPrograms) {
       });
 }
 
-// The deleter of a tensor of others is called once.
+// The deleter of a foreign tensor is called once.
 TEST_F(ScarceTensorsTest, TensorsOfOthers) {
   for (const long many : {kOne, kPressure}) {
     at_every_allocation(
