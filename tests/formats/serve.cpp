@@ -1,4 +1,4 @@
-// Puts a runtime that has done a known amount behind an endpoint for Prometheus, for check.py: says the port, and ends with its input.
+// Serves a runtime with a known amount of work to Prometheus, for check.py: prints the port, and exits when its input ends.
 #include <exception>
 #include <iostream>
 #include <string>
@@ -22,7 +22,7 @@ int main() try {
   for (int i = 0; i < 10; ++i) runtime.submit(fails);
   for (int i = 0; i < 5; ++i) runtime.launch(exec);
   runtime.wait_all();
-  runtime.park();  // a worker may count behind a completion, but not behind its lease
+  runtime.park();  // a worker may count after a completion, but not after its lease
 
   const dwell::PrometheusEndpoint endpoint([&] { return runtime.metrics(); }, "127.0.0.1:0");
   std::cout << endpoint.port() << std::endl;

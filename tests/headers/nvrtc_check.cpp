@@ -1,4 +1,4 @@
-// Compiles one header alone with NVRTC, as the resident loop and operators are compiled. Needs no GPU.
+// Compiles one header alone with NVRTC, like the resident loop and operators. Needs no GPU.
 //   nvrtc_check [NVRTC OPTION...] HEADER
 #include <dlfcn.h>
 #include <nvrtc.h>
@@ -12,7 +12,7 @@
 
 namespace {
 
-// The newest library in the toolkit's folder whose name starts with `stem`.
+// The newest library in the toolkit's folder with this prefix.
 std::string find_library(const std::string& stem) {
   std::string found;
   for (const auto& entry : std::filesystem::directory_iterator(DWELL_CUDA_LIBRARY_HINT)) {
@@ -37,7 +37,7 @@ Function* resolve(void* library, const char* name) {
 }
 
 int compile(const std::string& header, const std::vector<const char*>& options) {
-  // NVRTC opens its builtins by their bare name, so they must be in the process already.
+  // NVRTC opens its builtins by their bare name, so they must already be loaded.
   open("libnvrtc-builtins.so");
   void* nvrtc = open("libnvrtc.so");
   const auto create = resolve<decltype(nvrtcCreateProgram)>(nvrtc, "nvrtcCreateProgram");

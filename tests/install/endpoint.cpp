@@ -1,4 +1,4 @@
-// The component `prometheus`, as a program outside the tree uses it.
+// Uses the component `prometheus` from outside the tree.
 #include <dwell/prometheus.hpp>
 
 int main() {

@@ -1,4 +1,4 @@
-// A program of a user of the installed library. Exits with 0 when the operator has computed the right result.
+// Uses the installed library. Exits with 0 if the operator computes the right result.
 #include <cstddef>
 #include <cstdio>
 #include <vector>

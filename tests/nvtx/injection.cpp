@@ -14,7 +14,7 @@
 
 namespace {
 
-// Both live as long as the process: events may come until its end.
+// Both live as long as the process: events may arrive until its end.
 std::FILE* file = nullptr;
 std::vector<std::unique_ptr<std::string>>* domains = nullptr;
 std::mutex mutex;

@@ -1,5 +1,4 @@
-// Ranges of NVTX, as a tool sees them that NVTX has opened (injection.cpp). It looks for one once in a process, so each case works in a
-// child.
+// NVTX ranges as seen by a tool (injection.cpp). NVTX looks for a tool once in a process, so each case runs in a child.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -34,7 +33,7 @@ struct Event {
 
 class NvtxTest : public testing::Test {
  protected:
-  // What a tool sees while a child works; the child ends with what `work` returns.
+  // Returns a tool's events while a child runs `work` and exits with its result.
   std::vector<Event> seen(const std::function<int()>& work, const char* library = DWELL_TEST_NVTX_INJECTION) {
     const std::filesystem::path file = folder_.path() / "events";
     std::filesystem::remove(file);
@@ -48,7 +47,7 @@ class NvtxTest : public testing::Test {
     std::ifstream in(file);
     for (Event event; in >> event.thread >> event.what >> event.domain;) {
       std::getline(in, event.text);
-      if (!event.text.empty()) event.text.erase(0, 1);  // the blank before it
+      if (!event.text.empty()) event.text.erase(0, 1);  // the separating blank
       events.push_back(event);
     }
     return events;
@@ -114,7 +113,7 @@ TEST_F(NvtxTest, AToolSeesWhatThreadsOfTheHostDo) {
   EXPECT_EQ(begun["mark the work begins"], 1);
 }
 
-// Whether a timeline and a tool see the same, and the timeline nothing from before.
+// A timeline and a tool see the same events; the timeline has none from before its start.
 TEST_F(NvtxTest, ATimelineGoesOnBesideATool) {
   const std::vector<Event> events = seen([] {
     class Submits : public TraceWriter {

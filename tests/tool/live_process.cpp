@@ -1,10 +1,10 @@
-// A process that the tool looks at, or that is killed: a runtime on the CPU, with one worker.
+// A process that the tool inspects, or that is killed: a runtime on the CPU, with one worker.
 //
 //   live_process OPERATOR works|rests|hides|graphs|faults|aborts|exits
 //
-// Calls the operator, by tickets one after the other, until standard input ends: ten times (rests), or again and again. With `hides`
-// others may not look at it; with `graphs` it rests, behind two launches of a graph. Prints the position of the tenth ticket when that is
-// complete. Where it `faults` the operator then stores where no memory is; where it `aborts` or `exits` the program does so by itself.
+// Calls the operator in sequence until standard input ends: ten times (rests), or continuously. `hides` is not inspectable; `graphs` rests
+// after two launches of a graph. Prints the position of the tenth ticket when that is complete. `faults`: the operator then stores to an
+// invalid address; `aborts`, `exits`: the program ends itself.
 #include <poll.h>
 #include <unistd.h>
 
@@ -20,13 +20,13 @@
 
 namespace {
 
-// Whether standard input ends within so many milliseconds; -1: however long it takes.
+// Whether standard input ends within `milliseconds`; -1: waits for its end.
 bool ends(int milliseconds) {
   pollfd input{STDIN_FILENO, POLLIN, 0};
   return poll(&input, 1, milliseconds) != 0;
 }
 
-// Logs its first three calls, and shows how many there were.
+// An operator that logs its first three calls, and exposes the number of calls.
 std::string source_of(const std::string& name) {
   return "dwell::u64 calls_of_" + name + " = 0;\nDWELL_INSPECT(calls_of_" + name + ")\nDWELL_OPERATOR(" + name +
          ")(dwell::Group g, dwell::u64 call) {\n"
@@ -53,7 +53,7 @@ int main(int count, char** words) {
   dwell::Runtime runtime(options);
   const auto op = runtime.define<void(dwell::u64)>(name, source_of(name));
 
-  // Something that waits until the end, for `dwell stuck` to name.
+  // A host node that waits until the end, for `dwell stuck` to name.
   dwell::Graph graph("all_along");
   graph.add_host("the_end_of_input", [] { ends(-1); });
   dwell::GraphExec exec = runtime.instantiate(graph);
