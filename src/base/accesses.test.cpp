@@ -26,7 +26,7 @@ class AccessesTest : public testing::Test {
   Accesses::Node next_ = 0;
 };
 
-TEST_F(AccessesTest, AReaderComesBehindTheLastWriter) {
+TEST_F(AccessesTest, ReadersFollowTheLastWriter) {
   EXPECT_THAT(read(0, 8), IsEmpty());
   EXPECT_THAT(write(0, 8), ElementsAre(0U));
   EXPECT_THAT(write(0, 8), ElementsAre(1U));
@@ -34,7 +34,7 @@ TEST_F(AccessesTest, AReaderComesBehindTheLastWriter) {
   EXPECT_THAT(read(0, 8), ElementsAre(2U));
 }
 
-TEST_F(AccessesTest, AWriterComesBehindAllReadersSinceTheLastWriter) {
+TEST_F(AccessesTest, WritersFollowAllReadersSinceTheLastWriter) {
   write(0, 8);
   read(0, 4);
   read(4, 8);
@@ -42,14 +42,14 @@ TEST_F(AccessesTest, AWriterComesBehindAllReadersSinceTheLastWriter) {
   EXPECT_THAT(write(0, 1), ElementsAre(0U, 1U));
 }
 
-TEST_F(AccessesTest, PiecesThatOnlyTouchAreApart) {
+TEST_F(AccessesTest, AdjacentPiecesAreIndependent) {
   write(0, 8);
   EXPECT_THAT(write(8, 16), IsEmpty());
   EXPECT_THAT(read(7, 9), ElementsAre(0U, 1U));
   EXPECT_THAT(read(16, 32), IsEmpty());
 }
 
-TEST_F(AccessesTest, GapsBelongToNobody) {
+TEST_F(AccessesTest, GapsHaveNoAccesses) {
   write(10, 20);
   write(30, 40);
   EXPECT_THAT(write(0, 50), ElementsAre(0U, 1U));
@@ -69,7 +69,7 @@ TEST_F(AccessesTest, ANodeDoesNotWaitForItself) {
   EXPECT_THAT(before, IsEmpty());
 }
 
-TEST_F(AccessesTest, MemoryThatOnlyOldNodesHaveNamedIsForgotten) {
+TEST_F(AccessesTest, MemoryOfOldNodesIsForgotten) {
   std::vector<Accesses::Node> before;
   constexpr Accesses::Node kMany = 100'000;
   accesses_.add(0, 8, 16, true, before);
@@ -86,7 +86,7 @@ TEST_F(AccessesTest, MemoryThatOnlyOldNodesHaveNamedIsForgotten) {
   }
 }
 
-TEST_F(AccessesTest, MemoryThatIsUsedAnewIsOnePieceAgain) {
+TEST_F(AccessesTest, ReusedMemoryIsMerged) {
   std::vector<Accesses::Node> before;
   for (std::uint64_t at = 0; at < 8; ++at) accesses_.add(at, at * 8, at * 8 + 8, true, before, 0);
   accesses_.add(8, 60, 100, false, before, 8);
@@ -98,7 +98,7 @@ TEST_F(AccessesTest, MemoryThatIsUsedAnewIsOnePieceAgain) {
   EXPECT_THAT(std::set<Accesses::Node>(before.begin(), before.end()), ElementsAre(8U, 9U));
 }
 
-TEST_F(AccessesTest, FollowsEveryByte) {
+TEST_F(AccessesTest, AgreesWithABytewiseModel) {
   struct Byte {
     std::set<Accesses::Node> writer;
     std::set<Accesses::Node> readers;

@@ -44,7 +44,7 @@ TEST_F(ReadFileTest, ReadsRegularFilesOnly) {
   EXPECT_FALSE(read_file(folder_.path() / "missing", 10));
 }
 
-TEST_F(ReadFileTest, SaysWhyItDoesNotRead) {
+TEST_F(ReadFileTest, ReportsWhyReadingFails) {
   const auto why = [](const std::filesystem::path& path, FileKinds kinds = FileKinds::regular) {
     std::string text;
     EXPECT_FALSE(read_file(path, 3, &text, kinds));
@@ -59,7 +59,7 @@ TEST_F(ReadFileTest, SaysWhyItDoesNotRead) {
   EXPECT_EQ(why(file("text")), "it is longer than 3 bytes");
 }
 
-TEST_F(ReadFileTest, WhatNeverEndsIsTooLongWhereItIsAskedFor) {
+TEST_F(ReadFileTest, EndlessFilesAreTooLong) {
   std::string why;
   EXPECT_FALSE(read_file("/dev/zero", 100'000, &why, FileKinds::any));
   EXPECT_EQ(why, "it is longer than 100000 bytes");

@@ -9,7 +9,7 @@
 namespace dwell {
 namespace {
 
-TEST(InplaceVectorTest, IsARangeOfWhatWasAdded) {
+TEST(InplaceVectorTest, IsARangeOfItsElements) {
   InplaceVector<int, 4> numbers;
   EXPECT_TRUE(numbers.empty());
   numbers.push_back(3);

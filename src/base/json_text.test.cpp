@@ -8,7 +8,7 @@
 namespace dwell {
 namespace {
 
-TEST(JsonText, CommasStandBetweenValuesAlone) {
+TEST(JsonText, CommasSeparateValues) {
   JsonText writer;
   writer.begin_object();
   writer.key("empty");
@@ -49,7 +49,7 @@ TEST(JsonText, TextIsEscaped) {
   EXPECT_EQ(writer.text(), "\"quote \\\" backslash \\\\ line\\u000a bell\\u0007 \xC2\xB5s\"");
 }
 
-TEST(JsonText, TextThatIsNoUtf8BecomesSome) {
+TEST(JsonText, InvalidUtf8IsReplaced) {
   JsonText writer;
   writer.value(
       "gr\xF6\xDF"
@@ -57,7 +57,7 @@ TEST(JsonText, TextThatIsNoUtf8BecomesSome) {
   EXPECT_EQ(writer.text(), R"("gr\ufffd\ufffde\u007f\u009b\u202e")");
 }
 
-TEST(JsonText, TakingLeavesNothing) {
+TEST(JsonText, TakeEmptiesTheText) {
   JsonText writer;
   writer.value(1);
   EXPECT_EQ(writer.take(), "1");

@@ -55,7 +55,7 @@ class OutputFileTest : public testing::Test {
   jit::TemporaryDirectory folder_;
 };
 
-TEST_F(OutputFileTest, ComesWholeOrNotAtAll) {
+TEST_F(OutputFileTest, WritesAllOrNothing) {
   std::ofstream(at("a")) << "old";
   {
     OutputFile file(at("a"), Links::replace);
@@ -69,7 +69,7 @@ TEST_F(OutputFileTest, ComesWholeOrNotAtAll) {
   EXPECT_EQ(files(), 1);
 }
 
-TEST_F(OutputFileTest, PipesStayWhatTheyAre) {
+TEST_F(OutputFileTest, PipesAreNotReplaced) {
   ASSERT_EQ(mkfifo(at("pipe").c_str(), 0600), 0);
   const std::string text(300'000, 'x');
   EXPECT_EQ(through_pipe("pipe", Links::replace, text), text);
@@ -81,7 +81,7 @@ TEST_F(OutputFileTest, PipesStayWhatTheyAre) {
   EXPECT_TRUE(S_ISFIFO(mode_of(at("pipe"))));
 }
 
-TEST_F(OutputFileTest, DevicesStayWhatTheyAreAndAFullOneIsAnError) {
+TEST_F(OutputFileTest, DevicesAreNotReplacedAndAFullOneIsAnError) {
   if (!fs::exists("/dev/full")) GTEST_SKIP() << "no /dev/full";
   fs::create_symlink("/dev/full", at("full"));
   for (const Links links : {Links::replace, Links::follow}) {
@@ -122,7 +122,7 @@ TEST_F(OutputFileTest, FoldersAndDiscsAreRefused) {
   EXPECT_FALSE(open_to_write(at("disc"), 0, 0, std::chrono::milliseconds(0)));
 }
 
-TEST_F(OutputFileTest, APipeThatNobodyReadsIsNotWaitedForForEver) {
+TEST_F(OutputFileTest, PipesWithoutReadersDoNotBlockForEver) {
   ASSERT_EQ(mkfifo(at("pipe").c_str(), 0600), 0);
   const File file = open_to_write(at("pipe"), O_APPEND | O_CREAT, 0600, std::chrono::milliseconds(20));
   EXPECT_EQ(errno, ENXIO);

@@ -7,7 +7,7 @@
 namespace dwell {
 namespace {
 
-TEST(Utf8, CharactersOfEachLengthAreTold) {
+TEST(Utf8, AcceptsCharactersOfEachLength) {
   EXPECT_EQ(character_at(""), 0U);
   EXPECT_EQ(character_at("ab"), 1U);
   EXPECT_EQ(character_at(std::string_view("\0", 1)), 1U);
@@ -18,14 +18,14 @@ TEST(Utf8, CharactersOfEachLengthAreTold) {
   EXPECT_EQ(character_at("\xF4\x8F\xBF\xBF"), 4U) << "U+10FFFF";
 }
 
-TEST(Utf8, NoCharacterIsOverlongCutOffOrASurrogate) {
+TEST(Utf8, RejectsOverlongTruncatedAndSurrogateCharacters) {
   for (const char* text :
        {"\x80", "\xBF", "\xC0\xAF", "\xC1\xBF", "\xC3", "\xC3(", "\xE0\x80\xAF", "\xE0\x9F\xBF", "\xE2\x82", "\xED\xA0\x80", "\xED\xBF\xBF",
         "\xF0\x80\x80\xAF", "\xF0\x8F\xBF\xBF", "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xFE", "\xFF"})
     EXPECT_EQ(character_at(text), 0U) << static_cast<int>(static_cast<unsigned char>(text[0]));
 }
 
-TEST(Utf8, BytesOfNoCharacterAreReplaced) {
+TEST(Utf8, InvalidBytesAreReplaced) {
   EXPECT_EQ(valid_utf8("gr\xF6\xDF"
                        "e"),
             "gr\xEF\xBF\xBD\xEF\xBF\xBD"
@@ -34,7 +34,7 @@ TEST(Utf8, BytesOfNoCharacterAreReplaced) {
   EXPECT_EQ(valid_utf8("\xE2\x82"), "\xEF\xBF\xBD\xEF\xBF\xBD");
 }
 
-TEST(Utf8, NothingPrintableActsOnATerminal) {
+TEST(Utf8, PrintableTextHasNoTerminalControls) {
   EXPECT_EQ(printable("\x1b[2Ja\x07\x7f\n\t\xC2\x9B"
                       "b\xF6"),
             "?[2Ja?????b?");

@@ -21,7 +21,7 @@ TEST(ChangesTest, LastValueOfAWordCounts) {
   EXPECT_THAT(changes.words(), ElementsAre(2, 7, 0, 6));
 }
 
-TEST(ChangesTest, ClearedWordsAreNewOnes) {
+TEST(ChangesTest, ClearedWordsAreAddedAgain) {
   Changes changes;
   changes.prepare(kBytes, 1, 1);
   changes.change(kBytes - 4, 1);
@@ -33,7 +33,7 @@ TEST(ChangesTest, ClearedWordsAreNewOnes) {
   EXPECT_THAT(changes.words(), ElementsAre(15, 2));
 }
 
-TEST(ChangesTest, NodeIsNotedOnceInARow) {
+TEST(ChangesTest, ConsecutiveChangesNameANodeOnce) {
   Changes changes;
   changes.prepare(kBytes, 0, 4);
   for (const std::uint32_t node : {1U, 1U, 2U, 1U}) changes.note(node);

@@ -10,7 +10,7 @@ namespace {
 
 using test::GraphPlan;
 
-TEST(DotTest, AnEmptyGraphIsOneToo) { EXPECT_EQ(dot_of({}), "digraph {\n}\n"); }
+TEST(DotTest, EmptyGraphIsValid) { EXPECT_EQ(dot_of({}), "digraph {\n}\n"); }
 
 TEST(DotTest, NodesShowNameOperatorAndGroups) {
   GraphPlan plan;

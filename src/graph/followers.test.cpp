@@ -17,7 +17,7 @@ std::vector<std::uint32_t> behind(const GraphPlan& plan, std::uint32_t node, std
   return followers(plan.data, Layout(plan.data), node, most);
 }
 
-TEST(FollowersTest, AreTheSuccessorsWithOperators) {
+TEST(FollowersTest, AreSuccessorsWithOperators) {
   GraphPlan plan;
   for (std::uint32_t i = 0; i < 4; ++i) plan.add(0);
   for (const std::uint32_t i : {1, 2, 3}) plan.edge(0, i);
@@ -28,7 +28,7 @@ TEST(FollowersTest, AreTheSuccessorsWithOperators) {
   EXPECT_THAT(behind(plan, 0, 2), ElementsAre(1, 2));
 }
 
-TEST(FollowersTest, ControlNodesAndHostNodesArePassed) {
+TEST(FollowersTest, ControlNodesAndHostNodesAreSkipped) {
   GraphPlan plan;
   const std::uint32_t first = plan.add(0);
   const std::uint32_t control = plan.control();
@@ -43,7 +43,7 @@ TEST(FollowersTest, ControlNodesAndHostNodesArePassed) {
   EXPECT_THAT(behind(plan, first), UnorderedElementsAre(left, right)) << "each once";
 }
 
-TEST(FollowersTest, ConditionalNodesAreNot) {
+TEST(FollowersTest, ConditionalNodesAreNotSkipped) {
   const std::uint32_t value = 0;
   GraphPlan body;
   body.add(0);

@@ -76,7 +76,7 @@ TEST(LayoutTest, EveryByteIsWritten) {
   EXPECT_EQ(once, again);
 }
 
-TEST(LayoutTest, RecordsNameThemselves) {
+TEST(LayoutTest, RecordsContainTheirCell) {
   GraphPlan plan;
   for (uint32_t i = 0; i < 3; ++i) plan.add(i, {}, i + 1);
   const PlainExec exec(plan);
@@ -106,7 +106,7 @@ TEST(LayoutTest, NodesThatWaitForNothingFollowTheRecordBeforeAll) {
   EXPECT_EQ(exec.head().sinks, 2U);
 }
 
-TEST(LayoutTest, NodesOfAChainLieBehindEachOther) {
+TEST(LayoutTest, ChainNodesAreContiguous) {
   GraphPlan plan;
   for (uint32_t i = 0; i < 6; ++i) plan.add(0, counted(i == 2 ? 15 : 1));
   // Added in another order than they run: 5 -> 0 -> 2 -> 4, with 1 and 3 apart.
@@ -243,7 +243,7 @@ TEST(LayoutTest, NoNodeOfABodyHasManySuccessors) {
   for (uint32_t node = 0; node < body.data.nodes.size(); ++node) EXPECT_EQ(visits[loop.bodies[0].first + node], 1U) << node;
 }
 
-TEST(LayoutTest, EdgesSayWhetherTheirNodeWaitsForNothingElse) {
+TEST(LayoutTest, EdgesMarkTheOnlyPredecessor) {
   GraphPlan plan;
   for (uint32_t i = 0; i < 6; ++i) plan.add(0);
   for (uint32_t i = 1; i < 5; ++i) plan.edge(0, i);
@@ -366,14 +366,14 @@ TEST(LayoutTest, ACycleIsListedFromItsFirstNodeOn) {
             "each waits for the one before it");
 }
 
-TEST(LayoutTest, ANodeBehindItselfIsACycle) {
+TEST(LayoutTest, SelfEdgeIsACycle) {
   GraphPlan plan;
   plan.add(0, {}, 1, "a");
   plan.edge(0, 0);
   EXPECT_THAT(cycle_of(plan), HasSubstr("cycle: 'a' (operator op0) -> 'a' (operator op0);"));
 }
 
-TEST(LayoutTest, NodesThatOnlyLeadToACycleAreNotListed) {
+TEST(LayoutTest, NodesBeforeACycleAreNotListed) {
   GraphPlan plan;
   for (uint32_t i = 0; i < 6; ++i) plan.add(0);
   plan.edge(4, 5);
@@ -397,7 +397,7 @@ TEST(LayoutTest, ALongCycleIsCutShort) {
   }
 }
 
-TEST(LayoutTest, EdgesBackwardsThatFormNoCycleAreFine) {
+TEST(LayoutTest, BackwardEdgesWithoutACycleAreAllowed) {
   GraphPlan plan;
   for (uint32_t i = 0; i < 10; ++i) plan.add(0);
   for (uint32_t i = 0; i + 1 < 10; ++i) plan.edge(i + 1, i);
@@ -405,7 +405,7 @@ TEST(LayoutTest, EdgesBackwardsThatFormNoCycleAreFine) {
   EXPECT_THAT(exec.successors(exec.head().start), ElementsAre(exec.layout.cell(9) | kOnly));
 }
 
-TEST(LayoutTest, MoreThanCellsCanNameIsRefused) {
+TEST(LayoutTest, TooManyCellsAreRefused) {
   // The size is checked before the words of the nodes are read.
   GraphPlan plan;
   for (uint32_t i = 0; i < 20; ++i) {

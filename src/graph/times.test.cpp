@@ -21,7 +21,7 @@ Times times_of(const std::vector<std::pair<std::uint64_t, std::chrono::nanosecon
   return times;
 }
 
-TEST(TimesTest, ClocksStandAroundNodesThatRunSomething) {
+TEST(TimesTest, ClocksEncloseOperatorNodes) {
   GraphPlan plan;
   plan.add(0, {7}, 1, "a");
   plan.control();
@@ -63,7 +63,7 @@ TEST(TimesTest, BodiesKeepTheirShape) {
   EXPECT_EQ(clocked.nodes[clocked.branches[1].bodies[0].exit].op, detail::kClock);
 }
 
-TEST(TimesTest, TheCriticalPathIsTheLongestWay) {
+TEST(TimesTest, CriticalPathIsTheLongestPath) {
   GraphPlan plan;
   for (int i = 0; i < 5; ++i) plan.add(0);
   plan.edge(0, 1);
@@ -75,7 +75,7 @@ TEST(TimesTest, TheCriticalPathIsTheLongestWay) {
   EXPECT_THAT(critical_path(GraphPlan{}.data, times_of({})), ElementsAre());
 }
 
-TEST(TimesTest, AWayLeadsThroughALoop) {
+TEST(TimesTest, CriticalPathLeadsThroughALoop) {
   const std::uint32_t value = 0;
   GraphPlan body;
   body.add(0);

@@ -8,7 +8,7 @@ namespace {
 // Whether the memory at `address` is in use.
 bool names(const Uses& uses, std::uint64_t address) { return uses.names(address, address + 16); }
 
-TEST(Uses, WhatAGraphCameWithIsNamed) {
+TEST(Uses, OriginalBuffersAreInUse) {
   const Uses uses({{nullptr, 100, 0}, {nullptr, 200, 1}});
   EXPECT_TRUE(names(uses, 100));
   EXPECT_TRUE(names(uses, 200));
@@ -17,7 +17,7 @@ TEST(Uses, WhatAGraphCameWithIsNamed) {
   EXPECT_FALSE(uses.names(101, 200));
 }
 
-TEST(Uses, AnArgumentIsNamedUntilTheLastLaunchWithItHasEnded) {
+TEST(Uses, ArgumentIsInUseUntilItsLastLaunchEnds) {
   Uses uses;
   uses.set(3, 2, 100, 0);
   EXPECT_TRUE(names(uses, 100));
@@ -33,7 +33,7 @@ TEST(Uses, AnArgumentIsNamedUntilTheLastLaunchWithItHasEnded) {
   EXPECT_TRUE(names(uses, 200)) << "another argument was set";
 }
 
-TEST(Uses, WhatNoLaunchHasNamedIsForgottenAtOnce) {
+TEST(Uses, ArgumentsWithoutLaunchesAreForgottenAtOnce) {
   Uses uses;
   uses.set(0, 0, 100, 0);
   uses.set(0, 0, 200, 0);
@@ -45,7 +45,7 @@ TEST(Uses, WhatNoLaunchHasNamedIsForgottenAtOnce) {
   EXPECT_TRUE(names(uses, 400));
 }
 
-TEST(Uses, AllThatIsReplacedIsNamedUntilItsLaunchHasEnded) {
+TEST(Uses, ReplacedArgumentsAreInUseUntilTheirLaunchEnds) {
   Uses uses({{nullptr, 100, 0}});
   uses.set(1, 0, 200, 0);
   uses.launched(5);
@@ -57,7 +57,7 @@ TEST(Uses, AllThatIsReplacedIsNamedUntilItsLaunchHasEnded) {
   for (const std::uint64_t address : {300U, 400U}) EXPECT_TRUE(names(uses, address)) << address;
 }
 
-TEST(Uses, TellsWhatTheNextLaunchNames) {
+TEST(Uses, ListsTheArgumentsOfTheNextLaunch) {
   Uses uses({{nullptr, 100, 0}});
   uses.set(4, 0, 200, 0);
   uses.launched(1);
@@ -69,7 +69,7 @@ TEST(Uses, TellsWhatTheNextLaunchNames) {
   EXPECT_EQ(next[1].node, 4U);
 }
 
-TEST(Uses, TakesNoMoreMemoryThanLaunchesInFlightName) {
+TEST(Uses, MemoryIsBoundedByLaunchesInFlight) {
   Uses uses;
   for (std::uint64_t i = 0; i < 1000; ++i) {
     uses.set(0, 0, 1000 + i * 16, i < 4 ? 0 : i - 4);
