@@ -74,7 +74,7 @@ TEST_F(AdmissionTest, PaddingBehindADrainWaitsToo) {
   EXPECT_FALSE(bench_.complete(59));
 }
 
-TEST_F(AdmissionTest, ARequestToEndALeaseCallsItOver) {
+TEST_F(AdmissionTest, RequestToEndALeaseEndsIt) {
   EXPECT_EQ(admit(Header{0, 0, 1, flag::pass::close, 0, 0, source::pass}, 3, bench_.lease.number), Admission::taken);
   EXPECT_EQ(bench_.control().crew.over, bench_.lease.number);
   EXPECT_EQ(bench_.control().crew.end, 0U) << "its workers wait for their successors";
@@ -121,7 +121,7 @@ TEST_F(AdmissionTest, ALinkedTaskIsCancelledWhenTheOneBeforeHasFailed) {
   EXPECT_EQ(admit(Header{3, 1, 1, flag::link | flag::hard, 0}, 11, 7), Admission::run);
 }
 
-TEST_F(AdmissionTest, ALinkedTaskIsCancelledWhenTheHostSaysSo) {
+TEST_F(AdmissionTest, LinkedTaskIsCancelledOnRequestOfTheHost) {
   EXPECT_EQ(admit(Header{3, 1, 1, flag::failed, 0}, 9, 7), Admission::taken);
   EXPECT_TRUE(is_cancelled(9));
 }
@@ -176,7 +176,7 @@ TEST_F(AdmissionTest, ATaskThatWaitsForSeveralRunsOrIsCancelledWhenAllAreComplet
   }
 }
 
-TEST_F(AdmissionTest, AGateIsCompletedWhenTheHostHasOpenedIt) {
+TEST_F(AdmissionTest, GateCompletesWhenTheHostOpensIt) {
   const Header gate{3, 0, 1, flag::wide, 0, 0, source::gate};
   for (const u32 position : {9U, 10U, 11U}) {
     task_ = Bench::quads(gate, position);
@@ -200,7 +200,7 @@ TEST_F(AdmissionTest, AGateIsCompletedWhenTheHostHasOpenedIt) {
   EXPECT_EQ(bench_.control().crew.gates, 0U);
 }
 
-TEST_F(AdmissionTest, AGateThatIsOpenWhenItIsFetchedWaitsForNothing) {
+TEST_F(AdmissionTest, OpenGateDoesNotWait) {
   const Header gate{3, 0, 1, flag::wide, 0, 0, source::gate};
   task_ = Bench::quads(gate, 9);
   task_.quad[gates::kQuad].word[0] = gates::kOpen;

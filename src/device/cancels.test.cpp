@@ -25,7 +25,7 @@ class CancelsTest : public testing::Test {
   Bench bench_{7, 3};
 };
 
-TEST_F(CancelsTest, AreSeenToOnce) {
+TEST_F(CancelsTest, AreHandledOnce) {
   cancels::look(bench_.lease);
   EXPECT_EQ(bench_.report.cancels_seen, 0U);
   push(Bench::plain(3, flag::memory), 5);
@@ -37,7 +37,7 @@ TEST_F(CancelsTest, AreSeenToOnce) {
   EXPECT_EQ(bench_.control().crew.marking, 0U);
 }
 
-TEST_F(CancelsTest, AreLeftToWhoIsAtIt) {
+TEST_F(CancelsTest, AreLeftToTheMarkingWorker) {
   push(Bench::plain(3), 5);
   ask(5);
   bench_.control().crew.marking = 1;
@@ -63,7 +63,7 @@ TEST_F(CancelsTest, MarkAllPlacesOfATaskAndNoOther) {
   EXPECT_EQ(held(8), flag::link);
 }
 
-TEST_F(CancelsTest, DoNotTouchWhatLiesThereFromAnotherLap) {
+TEST_F(CancelsTest, DoNotTouchTasksOfOtherLaps) {
   hold(Bench::plain(3), 7 + bench_.capacity());
   ask(7);
   cancels::look(bench_.lease);
@@ -80,7 +80,7 @@ TEST_F(CancelsTest, DoNotTouchNodesAndTasksOfOperators) {
   EXPECT_EQ(queued(1), 0U);
 }
 
-TEST_F(CancelsTest, TurnAGangInTheQueueIntoATaskThatIsCancelled) {
+TEST_F(CancelsTest, TurnQueuedGangsIntoCancelledTasks) {
   constexpr u32 kToBeJoined = flag::wide | flag::share | flag::member::joins;
   push(Header{3, 2, 1, flag::wide | flag::share, 0, 0, source::gang}, 5);
   push(Header{3, 2, 1, kToBeJoined, 0, 0, source::member}, 6);
@@ -92,7 +92,7 @@ TEST_F(CancelsTest, TurnAGangInTheQueueIntoATaskThatIsCancelled) {
   EXPECT_EQ(queued(1), kToBeJoined) << "it has begun";
 }
 
-TEST_F(CancelsTest, AGangThatHasYieldedHasBegun) {
+TEST_F(CancelsTest, LeaveYieldedGangsAlone) {
   constexpr u32 kInLine = flag::wide | flag::share;
   hold(Header{3, 2, 1, kInLine, 0, 0, source::member}, 5);
   hold(Header{3, 2, 1, kInLine, 0, 0, source::gang}, 6);  // has not started
@@ -103,7 +103,7 @@ TEST_F(CancelsTest, AGangThatHasYieldedHasBegun) {
   EXPECT_EQ(held(6), flag::wide | kMarked);
 }
 
-TEST_F(CancelsTest, TheFirstToDrawDecidesOverAWideTask) {
+TEST_F(CancelsTest, WideTaskFollowsItsFirstDraw) {
   const Header marked{3, 8, 1, flag::wide | kMarked, 0};
   Wide begun{};
   begun.next = 1;
@@ -118,7 +118,7 @@ TEST_F(CancelsTest, TheFirstToDrawDecidesOverAWideTask) {
   EXPECT_TRUE(cancels::ends(Header{3, 1, 1, kMarked, 0}, nullptr)) << "it has no counters";
 }
 
-TEST_F(CancelsTest, TheHostMarksTheRingAndPassesOnMoreThanTheListHolds) {
+TEST_F(CancelsTest, HostQueuesRequestsBeyondTheList) {
   Bench bench{12, 2};
   std::atomic<std::uint32_t> alias{4};
   for (u32 i = 0; i < kCancels + 200; ++i) {

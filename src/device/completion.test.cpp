@@ -49,7 +49,7 @@ TEST(Completion, AllSlotsOfATaskCount) {
   EXPECT_EQ(bench.control().completed.value, 4U);
 }
 
-TEST(Completion, ADrainOpensTheWayForTasksBehindIt) {
+TEST(Completion, DrainReleasesLaterTasks) {
   const Bench bench;
   u32 successor = 0;
   complete(bench.lease, Header{0, 1, 1, flag::drain, 7}, 0, 0, &successor);
@@ -73,21 +73,21 @@ TEST(Link, ATaskThatWaitsRunsNext) {
   EXPECT_EQ(done.successor, 4U);
 }
 
-TEST(Link, ATaskThatComesLateNeedNotWait) {
+TEST(Link, LateWaiterDoesNotWait) {
   const Bench bench;
   EXPECT_FALSE(complete_task(bench, 3, flag::tracked).follows);
   EXPECT_EQ(wait_for(bench, 3, 4), Outcome::succeeded);
   EXPECT_FALSE(link::has_failed(bench.lease, 3));
 }
 
-TEST(Link, ATaskThatComesLateSeesAFailure) {
+TEST(Link, LateWaiterSeesTheFailure) {
   const Bench bench;
   complete_task(bench, 3, flag::tracked, 40);
   EXPECT_EQ(wait_for(bench, 3, 4), Outcome::failed);
   EXPECT_TRUE(link::has_failed(bench.lease, 3));
 }
 
-TEST(Link, ATaskThatWaitsFollowsAFailureToo) {
+TEST(Link, WaiterFollowsAFailure) {
   const Bench bench;
   ASSERT_EQ(wait_for(bench, 3, 4), Outcome::none);
   const Completed done = complete_task(bench, 3, flag::tracked, -4);
@@ -95,7 +95,7 @@ TEST(Link, ATaskThatWaitsFollowsAFailureToo) {
   EXPECT_EQ(done.successor, 4U);
 }
 
-TEST(Link, AnUntrackedTaskLeavesWordOfItsFailureOnly) {
+TEST(Link, UntrackedTaskRecordsOnlyFailure) {
   const Bench bench;
   complete_task(bench, 3, 0);
   EXPECT_EQ(*link::word(bench.lease, 3), 0U);
@@ -112,7 +112,7 @@ TEST(Link, LapsUseTwoWordsInTurn) {
   EXPECT_EQ(wait_for(bench, 3, 4), Outcome::failed) << "a fetcher that is a lap behind";
 }
 
-TEST(Link, AWordOfAnEarlierLapSaysNothing) {
+TEST(Link, WordsOfEarlierLapsAreIgnored) {
   for (const i32 status : {0, 40}) {
     const Bench bench;
     const u32 later = 3 + 2 * bench.capacity();
@@ -136,7 +136,7 @@ TEST(Link, PositionsWrapAround) {
   EXPECT_EQ(wait_for(bench, 127, 128), Outcome::none) << "127 has the slot of 0xFFFFFFFF, a lap later";
 }
 
-TEST(Link, ExactlyOneOfTheTwoRunsTheLinkedTask) {
+TEST(Link, ExactlyOneSideRunsTheLinkedTask) {
   constexpr u32 kTurns = 20'000;
   const Bench bench;
   const auto status_of = [](u32 turn) { return turn % 3 == 0 ? 40 : 0; };
@@ -201,7 +201,7 @@ class WaitersTest : public testing::Test {
   TaskQuads task_{};
 };
 
-TEST_F(WaitersTest, OfSeveralThatWaitForOneTheWorkerRunsOneAndTheQueueGetsTheOthers) {
+TEST_F(WaitersTest, FirstWaiterRunsInlineOthersAreQueued) {
   for (u32 i = 4; i < 8; ++i) ASSERT_EQ(link(i, 3), Outcome::none);
   const Ready next = complete_task(3);
   EXPECT_EQ(next.outcome, Outcome::succeeded);
@@ -212,7 +212,7 @@ TEST_F(WaitersTest, OfSeveralThatWaitForOneTheWorkerRunsOneAndTheQueueGetsTheOth
   EXPECT_EQ(all, (std::vector<i64>{4, 5, 6, 7}));
 }
 
-TEST_F(WaitersTest, AllButTheOneThatTheWorkerGoesOnWithGoToTheQueue) {
+TEST_F(WaitersTest, AllWaitersButOneAreQueued) {
   for (u32 i = 4; i < 7; ++i) ASSERT_EQ(link(i, 3), Outcome::none);
   ASSERT_EQ(wait_after(8, {3, 2}), Outcome::none);
   ASSERT_EQ(wait_after(16, {3}), Outcome::none);
@@ -227,7 +227,7 @@ TEST_F(WaitersTest, AllButTheOneThatTheWorkerGoesOnWithGoToTheQueue) {
   EXPECT_EQ(complete_task(2).position, 8U);
 }
 
-TEST_F(WaitersTest, AFailureCancelsThoseOfTheListThatAreNotHard) {
+TEST_F(WaitersTest, FailureCancelsWaitersThatAreNotHard) {
   ASSERT_EQ(link(6, 3, flag::hard), Outcome::none);
   ASSERT_EQ(wait_after(8, {3, 2}, 1), Outcome::none);
   ASSERT_EQ(link(5, 3), Outcome::none);
@@ -251,14 +251,14 @@ TEST_F(WaitersTest, ATaskRunsWhenTheLastOfItsListIsComplete) {
   EXPECT_EQ(next.position, 60U);
 }
 
-TEST_F(WaitersTest, OneFailureOfTheListCancelsBehindAll) {
+TEST_F(WaitersTest, FailureInAListCancelsAfterAllAreComplete) {
   ASSERT_EQ(wait_after(9, {3, 4, 5}), Outcome::none);
   EXPECT_EQ(complete_task(4, 40).outcome, Outcome::none);
   EXPECT_EQ(complete_task(3).outcome, Outcome::none);
   EXPECT_EQ(complete_task(5).outcome, Outcome::failed);
 }
 
-TEST_F(WaitersTest, AFailureThatTheHostKnowsCancelsBehindAllToo) {
+TEST_F(WaitersTest, FailureKnownToTheHostCancelsAfterAllAreComplete) {
   WaitList list = hold_after(9, {3, 4});
   task_.quad[list.first].word[2] = WaitList::failed;
   EXPECT_EQ(waiters::wait_for_all(bench_.lease, task_, list, 9, false), Outcome::none);
@@ -267,7 +267,7 @@ TEST_F(WaitersTest, AFailureThatTheHostKnowsCancelsBehindAllToo) {
   EXPECT_EQ(waiters::wait_for_all(bench_.lease, task_, list, 9, true), Outcome::failed);
 }
 
-TEST_F(WaitersTest, AFetcherThatComesLastGoesOnItself) {
+TEST_F(WaitersTest, LastArrivingFetcherRunsTheTask) {
   complete_task(3);
   complete_task(4, 40);
   EXPECT_EQ(wait_after(9, {3, 4}), Outcome::failed);
@@ -282,7 +282,7 @@ TEST_F(WaitersTest, ATaskMayNameAnotherTwice) {
   EXPECT_EQ(complete_task(3).position, 9U);
 }
 
-TEST_F(WaitersTest, ADrainAsksOnlyWhoHasFailed) {
+TEST_F(WaitersTest, DrainChecksOnlyFailures) {
   complete_task(3);
   complete_task(4, 40);
   WaitList list = hold_after(9, {3, 4});
@@ -291,7 +291,7 @@ TEST_F(WaitersTest, ADrainAsksOnlyWhoHasFailed) {
   EXPECT_EQ(waiters::wait_for_all(bench_.lease, task_, list, 9, true), Outcome::succeeded);
 }
 
-TEST_F(WaitersTest, PlacesOfTheRingAreUsedAgain) {
+TEST_F(WaitersTest, RingPositionsAreReused) {
   for (u32 lap = 0; lap < 5; ++lap) {
     const u32 base = lap * 128;
     ASSERT_EQ(wait_after(base + 125 - 16, {base + 3, base + 4}), Outcome::none);
@@ -342,7 +342,7 @@ TEST_F(WaitersTest, ExactlyOneMakesATaskRun) {
 
 // ---- Held tasks ----
 
-TEST(Held, AllSlotsComeBack) {
+TEST(Held, AllSlotsAreRestored) {
   const Bench bench;
   const Header header{1, 1, kMaxSlots, 0, 0};
   const u32 position = 5 * bench.capacity() + 64 - kMaxSlots;
@@ -354,7 +354,7 @@ TEST(Held, AllSlotsComeBack) {
     for (u32 j = 0; j < 3; ++j) EXPECT_EQ(out.quad[i].word[j], in.quad[i].word[j]);
 }
 
-TEST(Held, SlotsBeforeTheFirstAskedForStayAsTheyAre) {
+TEST(Held, SlotsBeforeTheFirstRequestedOneAreUntouched) {
   const Bench bench;
   hold(bench.lease, Bench::quads(Header{1, 1, 2, 0, 0}, 8), 8, 2);
   TaskQuads out{};
@@ -363,7 +363,7 @@ TEST(Held, SlotsBeforeTheFirstAskedForStayAsTheyAre) {
   EXPECT_EQ(out.quad[4].word[0], 8U + 12);
 }
 
-TEST(Held, AReaderWaitsForStoresOnTheirWay) {
+TEST(Held, ReaderWaitsForPendingStores) {
   const Bench bench;
   const TaskQuads in = Bench::quads(Bench::plain(1), 8);
   std::atomic<bool> read{false};
@@ -406,7 +406,7 @@ TEST(WideTask, HasNoMoreSharesThanGroups) {
   EXPECT_EQ(shared_among(bench, 2), 2U);
 }
 
-TEST(WideTask, TakesNoMorePlacesThanAreSpare) {
+TEST(WideTask, UsesOnlySparePlaces) {
   const Bench bench(7, 8);
   bench.control().spare_shares.value = 3;
   EXPECT_EQ(shared_among(bench, 8), 4U);
@@ -414,14 +414,14 @@ TEST(WideTask, TakesNoMorePlacesThanAreSpare) {
   EXPECT_EQ(bench.control().spare_shares.value, 0U);
 }
 
-TEST(WideTask, StartsWithoutTheFailureOfTheLastOneThere) {
+TEST(WideTask, StartsWithoutAnOlderFailure) {
   const Bench bench;
   bench.lease.wide[6].status = 5;
   shared_among(bench, 2);
   EXPECT_EQ(bench.lease.wide[6].status, 0);
 }
 
-TEST(WideTask, HasOneShareAndNoGroupWhenItIsCancelled) {
+TEST(WideTask, CancelledHasOneShareAndNoGroups) {
   const Bench bench(7, 4);
   const Header header{3, 8, 1, flag::wide, 0};
   share_out(bench.lease, Bench::quads(header, 6), header, 6, true);

@@ -119,7 +119,7 @@ TEST_F(CpuResidentTest, TheNextLeaseRunsTheRemainingTasks) {
 
 // ---- Tasks that a worker has fetched together ----
 
-TEST_F(CpuResidentTest, ATaskThatIsTakenRunsElsewhereWhileTheOneBeforeItLasts) {
+TEST_F(CpuResidentTest, FetchedTaskMovesToAnotherWorkerBehindALongOne) {
   Bench bench{7, 2};
   bench.lease.operators = entries_;
   bool met = false;
@@ -139,7 +139,7 @@ TEST_F(CpuResidentTest, ATaskThatIsTakenRunsElsewhereWhileTheOneBeforeItLasts) {
   EXPECT_EQ(bench.control().ranges.value, 0U);
 }
 
-TEST_F(CpuResidentTest, ATaskThatIsTakenIsCancelledBeforeItsTurn) {
+TEST_F(CpuResidentTest, FetchedTaskCanBeCancelled) {
   submit_amid();
   for (u32 i = 1; i < 4; ++i) submit(i);
   bool cancelled = false;
@@ -152,7 +152,7 @@ TEST_F(CpuResidentTest, ATaskThatIsTakenIsCancelledBeforeItsTurn) {
   EXPECT_TRUE(bench_.queue.reap());
 }
 
-TEST_F(CpuResidentTest, TasksThatAreTakenOutliveTheLease) {
+TEST_F(CpuResidentTest, FetchedTasksSurviveTheLease) {
   submit_amid();
   for (u32 i = 1; i < 4; ++i) submit(i);
   amid = [&] { store<Order::relaxed, Scope::system>(&bench_.report.end, bench_.lease.number); };
@@ -168,7 +168,7 @@ TEST_F(CpuResidentTest, TasksThatAreTakenOutliveTheLease) {
   EXPECT_EQ(bench_.control().ranges.value, 0U);
 }
 
-TEST_F(CpuResidentTest, ATaskThatFailsAmidOthersFailsAlone) {
+TEST_F(CpuResidentTest, FailureAffectsOneTaskOnly) {
   amid = [] { throw std::runtime_error("amid"); };
   submit(0);
   submit_amid();
@@ -181,13 +181,13 @@ TEST_F(CpuResidentTest, ATaskThatFailsAmidOthersFailsAlone) {
   }
 }
 
-TEST_F(CpuResidentTest, WithNothingToDoItLeaves) {
+TEST_F(CpuResidentTest, IdleWorkerLeaves) {
   bench_.lease.idle_ticks = 50;
   serve();
   EXPECT_EQ(bench_.report.left[0], bench_.lease.number);
 }
 
-TEST_F(CpuResidentTest, TheHostMayAskAsideOfTheRing) {
+TEST_F(CpuResidentTest, HostMayEndALeaseWithoutTheRing) {
   bench_.report.end = bench_.lease.number;
   serve();
   EXPECT_EQ(bench_.report.left[0], bench_.lease.number);
@@ -215,7 +215,7 @@ TEST_F(CpuResidentTest, SeveralWorkersLeaveTogether) {
   }
 }
 
-TEST_F(CpuResidentTest, ALeaseThatIsOverGoesOnUntilTheNextOneIsStarted) {
+TEST_F(CpuResidentTest, EndedLeaseContinuesUntilTheNextStarts) {
   bench_.lease.lease_ticks = 1;
   std::jthread worker([this] { serve(); });
   for (u32 i = 0; i < 200; ++i) {
@@ -228,7 +228,7 @@ TEST_F(CpuResidentTest, ALeaseThatIsOverGoesOnUntilTheNextOneIsStarted) {
   EXPECT_EQ(bench_.report.left[0], 1U);
 }
 
-TEST_F(CpuResidentTest, ALeaseThatWasAskedToEndBeforeItBeganLeavesAtOnce) {
+TEST_F(CpuResidentTest, LeaseEndedBeforeItBeginsLeavesAtOnce) {
   bench_.control().crew.over = bench_.lease.number;
   submit(0);
   serve();

@@ -21,7 +21,7 @@ class GangsTest : public testing::Test {
 
 TEST_F(GangsTest, AMemberWaitsWhileTheLeaseLasts) { EXPECT_FALSE(gangs::is_to_leave(lease(), 0, 15)); }
 
-TEST_F(GangsTest, AMemberWaitsInALeaseThatIsOverWhileNobodyComes) {
+TEST_F(GangsTest, MemberWaitsInAnEndedLeaseWithoutSuccessor) {
   seat::call_over(lease(), 1, false);
   EXPECT_FALSE(gangs::is_to_leave(lease(), 0, 15));
 }
@@ -37,14 +37,14 @@ TEST_F(GangsTest, AMemberLeavesALeaseThatEndsAtOnce) {
   EXPECT_TRUE(gangs::is_to_leave(lease(), 0, 0));
 }
 
-TEST_F(GangsTest, NowAndThenAMemberAsksTheHost) {
+TEST_F(GangsTest, MembersPollTheHostOccasionally) {
   seat::call_over(lease(), 1, false);
   bench_.report.end = 1;
   EXPECT_FALSE(gangs::is_to_leave(lease(), 0, 14));
   EXPECT_TRUE(gangs::is_to_leave(lease(), 0, 15));
 }
 
-TEST_F(GangsTest, ALeaseIsDesertedWhenWorkersHaveLeftAndNoLaterOneWorks) {
+TEST_F(GangsTest, LeaseIsDesertedWithoutWorkersAndSuccessors) {
   EXPECT_FALSE(gangs::is_deserted(lease()));
   exits() = 1;
   seat::begin(lease());
@@ -62,7 +62,7 @@ TEST_F(GangsTest, ALeaseIsDesertedWhenWorkersHaveLeftAndNoLaterOneWorks) {
   EXPECT_TRUE(gangs::is_deserted(lease()));
 }
 
-TEST_F(GangsTest, ADissolvedGangComesAnewWithTheLastOfItsShares) {
+TEST_F(GangsTest, DissolvedGangIsQueuedAgainWithItsLastShare) {
   seat::call_over(lease(), 1, false);
   exits() = 1;
   EXPECT_EQ(gangs::join(lease(), &wide(), 2, 0), gangs::kGone);

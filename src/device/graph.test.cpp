@@ -43,7 +43,7 @@ TEST_F(GraphOnWorkersTest, AFailureAmongTheArrivalsPoisonsForOneLaunch) {
   }
 }
 
-TEST_F(GraphOnWorkersTest, AnOnlyPredecessorNeedsNoCounter) {
+TEST_F(GraphOnWorkersTest, SinglePredecessorNeedsNoCounter) {
   const u32 a = add();
   const u32 b = behind({a});
   make();
@@ -81,7 +81,7 @@ TEST_F(GraphOnWorkersTest, AnEmptyGraphCompletes) {
   EXPECT_TRUE(complete());
 }
 
-TEST_F(GraphOnWorkersTest, ChangesAreThereBeforeTheFirstNode) {
+TEST_F(GraphOnWorkersTest, ChangesApplyBeforeTheFirstNode) {
   add();
   make();
   launch(0, {static_cast<u32>(exec_->layout.word_at(plan_.data, 0, 0) / 4), 77});
@@ -112,7 +112,7 @@ TEST_F(GraphOnWorkersTest, AChainStaysOnItsWorker) {
   EXPECT_TRUE(std::is_sorted(ran.begin(), ran.end()));
 }
 
-TEST_F(GraphOnWorkersTest, AFailureCancelsWhatFollowsAndIsNoted) {
+TEST_F(GraphOnWorkersTest, FailureCancelsSuccessorsAndIsRecorded) {
   const u32 a = add();
   const u32 bad = behind({a}, kFail);
   const u32 c = behind({bad});
@@ -128,7 +128,7 @@ TEST_F(GraphOnWorkersTest, AFailureCancelsWhatFollowsAndIsNoted) {
   expect_clean();
 }
 
-TEST_F(GraphOnWorkersTest, TheFirstFailureIsTheLaunchs) {
+TEST_F(GraphOnWorkersTest, LaunchHasItsFirstFailure) {
   make();
   graph::note_failure(exec_->address(), 7, 41);
   graph::note_failure(exec_->address(), 9, 42);
@@ -151,7 +151,7 @@ TEST_F(GraphOnWorkersTest, GroupsOfAWideNodeRunOnceEach) {
   expect_clean();
 }
 
-TEST_F(GraphOnWorkersTest, AShareThatIsNotTheLastTouchesNothingOfTheNode) {
+TEST_F(GraphOnWorkersTest, OnlyTheLastShareTouchesTheNode) {
   // The launch may have ended with the last share; the memory may then belong to another exec.
   make();
   std::memset(exec_->memory, 0xFF, exec_->layout.bytes());
@@ -167,7 +167,7 @@ TEST_F(GraphOnWorkersTest, AShareThatIsNotTheLastTouchesNothingOfTheNode) {
 
 // ---- Control nodes ---------------------------------------------------------------------------------------------------------------
 
-TEST_F(GraphOnWorkersTest, ControlNodesAreGoneOnBehindAtOnce) {
+TEST_F(GraphOnWorkersTest, ControlNodesArePassedAtOnce) {
   const u32 a = add(), b = add();
   const u32 join = control_behind({control_behind({a}), b});
   behind({control_behind({join})});
@@ -185,7 +185,7 @@ TEST_F(GraphOnWorkersTest, ControlNodesAreGoneOnBehindAtOnce) {
   }
 }
 
-TEST_F(GraphOnWorkersTest, ControlNodesOfTheReadyQueueAreGoneOnBehind) {
+TEST_F(GraphOnWorkersTest, ControlNodesInTheReadyQueueArePassed) {
   const u32 a = add();
   const u32 b = control_behind({a}), c = control_behind({a});
   behind({b});
@@ -207,7 +207,7 @@ TEST_F(GraphOnWorkersTest, AGraphOfControlNodesEnds) {
   expect_clean();
 }
 
-TEST_F(GraphOnWorkersTest, ControlNodesHandOnFailures) {
+TEST_F(GraphOnWorkersTest, ControlNodesPropagateFailures) {
   const u32 a = add(), bad = add(kFail);
   const u32 join = control_behind({a, bad});
   behind({join});

@@ -83,7 +83,7 @@ TEST_F(BranchesTest, AFailureInALoopEndsIt) {
   expect_clean();
 }
 
-TEST_F(BranchesTest, ABranchBehindAFailureReadsNoValue) {
+TEST_F(BranchesTest, BranchBehindAFailureDoesNotReadItsValue) {
   GraphPlan body;
   noting(body, 1);
   const u32 bad = noting(plan_, 0, kFail);
@@ -98,7 +98,7 @@ TEST_F(BranchesTest, ABranchBehindAFailureReadsNoValue) {
   expect_clean();
 }
 
-TEST_F(BranchesTest, AWorkerThatIsToLeaveHandsBackALoop) {
+TEST_F(BranchesTest, LeavingWorkerReturnsALoop) {
   GraphPlan body;
   noting(body, 1);
   plan_.branch(Kind::repeat_while, value, {&body});
@@ -129,7 +129,7 @@ TEST_F(BranchesTest, AWorkerInsideALoopSeesTheEndOfItsLease) {
   EXPECT_TRUE(complete());
 }
 
-TEST_F(BranchesTest, ALoopOfManyGoesOnWhileTheReadyQueueIsFull) {
+TEST_F(BranchesTest, LoopWithManyNodesRunsBesideAFullQueue) {
   GraphPlan body;
   for (u32 i = 0; i < 100; ++i) body.edge(noting(body, 0), noting(body, 1, i % 2 == 0 ? kNote : kTakeScratch));
   noting(body, 2);

@@ -31,7 +31,7 @@ class GraphDequesTest : public GraphOnWorkersTest {
   std::atomic<u32> alias_{0};
 };
 
-TEST_F(GraphDequesTest, TheWorkerGoesOnWithTheNewest) {
+TEST_F(GraphDequesTest, WorkerRunsTheNewest) {
   const u32 root = add();
   const u32 a = behind({root}), b = behind({root}), c = behind({root});
   const u32 behind_c = behind({c});
@@ -109,7 +109,7 @@ TEST_F(GraphDequesTest, ANodeThatIsStolenAndCancelledIsNotCalled) {
   }
 }
 
-TEST_F(GraphDequesTest, WhatADequeDoesNotTakeGoesToTheReadyQueue) {
+TEST_F(GraphDequesTest, FullDequeSpillsToTheReadyQueue) {
   constexpr u32 kEach = kFewSuccessors;
   u32 all = 1;
   // The newest successor of each node has kEach successors too.
@@ -130,7 +130,7 @@ TEST_F(GraphDequesTest, WhatADequeDoesNotTakeGoesToTheReadyQueue) {
   expect_clean();
 }
 
-TEST_F(GraphDequesTest, AWorkerThatIsToLeaveHandsBackItsDeque) {
+TEST_F(GraphDequesTest, LeavingWorkerReturnsItsDeque) {
   const u32 root = add();
   for (u32 i = 0; i < 4; ++i) behind({behind({root})});
   make();
@@ -147,7 +147,7 @@ TEST_F(GraphDequesTest, AWorkerThatIsToLeaveHandsBackItsDeque) {
   expect_clean();
 }
 
-TEST_F(GraphDequesTest, AWorkerWhoseTurnIsOverLeavesWhenOthersWait) {
+TEST_F(GraphDequesTest, WorkerYieldsAfterItsTurnIfTasksWait) {
   const u32 root = add();
   for (u32 i = 0; i < 10; ++i) {
     u32 last = root;

@@ -138,7 +138,7 @@ class GraphLaunchTest : public testing::Test {
   std::vector<std::unique_ptr<PlainExec>> execs_;
 };
 
-TEST_F(GraphLaunchTest, ATaskIsCompleteWhenWhatItLaunchesIs) {
+TEST_F(GraphLaunchTest, TaskCompletesWithItsLaunches) {
   const PlainExec& exec = chain({1, 2, 3});
   targets = {exec.offset};
   during = [&](u32) { EXPECT_FALSE(bench_.complete(kTask)); };
@@ -151,7 +151,7 @@ TEST_F(GraphLaunchTest, ATaskIsCompleteWhenWhatItLaunchesIs) {
   EXPECT_EQ(records_in_use(), 0U);
 }
 
-TEST_F(GraphLaunchTest, LaunchesOfOneExecStandInLineInTheirOrder) {
+TEST_F(GraphLaunchTest, LaunchesOfOneExecAreQueuedInOrder) {
   PlainExec& exec = chain({1});
   const PlainExec& other = chain({2});
   targets = {exec.offset, exec.offset, exec.offset};
@@ -206,7 +206,7 @@ TEST_F(GraphLaunchTest, AFailureReachesTheParentAndNotTheNextLaunch) {
   EXPECT_EQ(bench_.status(kTask + 1), status::ok);
 }
 
-TEST_F(GraphLaunchTest, TheFailedNodeIsNotedForTheTaskOfTheRing) {
+TEST_F(GraphLaunchTest, FailedNodeIsRecordedForTheRingTask) {
   const PlainExec& exec = chain({1}, kFail);
   exec.head().number = 7;
   targets = {exec.offset};
@@ -223,7 +223,7 @@ TEST_F(GraphLaunchTest, TheFailedNodeIsNotedForTheTaskOfTheRing) {
   EXPECT_EQ(bench_.status(kTask + 1), 41);
 }
 
-TEST_F(GraphLaunchTest, TheFirstFailedNodeIsNotedAndEachTaskHasItsOwn) {
+TEST_F(GraphLaunchTest, EachTaskRecordsItsFirstFailedNode) {
   const PlainExec& first = chain({1}, kFail);
   const PlainExec& second = chain({2}, kFail);
   first.head().number = 1;
@@ -239,7 +239,7 @@ TEST_F(GraphLaunchTest, TheFirstFailedNodeIsNotedAndEachTaskHasItsOwn) {
   expect_inside(kTask + bench_.capacity(), second, 2);
 }
 
-TEST_F(GraphLaunchTest, TheFailedNodeIsNotedHoweverDeepItIs) {
+TEST_F(GraphLaunchTest, FailedNodeIsRecordedAtAnyDepth) {
   const PlainExec& inner = chain({1}, kFail);
   PlainExec& middle = chain({2}, kLaunches);
   PlainExec& outer = chain({3}, kLaunches);
@@ -260,7 +260,7 @@ TEST_F(GraphLaunchTest, TheFailedNodeIsNotedHoweverDeepItIs) {
   EXPECT_EQ(records_in_use(), 0U);
 }
 
-TEST_F(GraphLaunchTest, AWorkerPartsWithItsTasksBeforeItBeginsALaunch) {
+TEST_F(GraphLaunchTest, WorkerQueuesItsTasksBeforeALaunch) {
   const PlainExec& first = chain({1});
   const PlainExec& second = chain({2});
   targets = {first.offset, second.offset};
@@ -278,7 +278,7 @@ TEST_F(GraphLaunchTest, AWorkerPartsWithItsTasksBeforeItBeginsALaunch) {
   EXPECT_TRUE(bench_.complete(kTask));
 }
 
-TEST_F(GraphLaunchTest, WithNoRoomTasksGoToTheOverflowAndAreNotForgotten) {
+TEST_F(GraphLaunchTest, TasksWithoutRoomGoToTheOverflow) {
   PlainExec& exec = chain({1});
   targets.assign(3, exec.offset);
   bench_.control().idle.value = ~0U;  // no worker waits for tasks
@@ -317,7 +317,7 @@ TEST_F(GraphLaunchTest, WithNoRoomTasksGoToTheOverflowAndAreNotForgotten) {
   EXPECT_EQ(records_in_use(), 0U);
 }
 
-TEST_F(GraphLaunchTest, ALaunchThatIsCancelledInLineIsPassedOver) {
+TEST_F(GraphLaunchTest, CancelledQueuedLaunchIsSkipped) {
   PlainExec& exec = chain({1});
   bool nested = false;
   during = [&](u32) {
@@ -337,7 +337,7 @@ TEST_F(GraphLaunchTest, ALaunchThatIsCancelledInLineIsPassedOver) {
   EXPECT_EQ(bench_.status(kTask + 2), status::ok);
 }
 
-TEST_F(GraphLaunchTest, ALaunchThatHasItsTurnIsNotCancelled) {
+TEST_F(GraphLaunchTest, StartedLaunchIsNotCancelled) {
   PlainExec& exec = chain({1});
   bool nested = false;
   during = [&](u32) {
@@ -352,7 +352,7 @@ TEST_F(GraphLaunchTest, ALaunchThatHasItsTurnIsNotCancelled) {
   EXPECT_THAT(ran, ElementsAre(1U, 1U));
 }
 
-TEST_F(GraphLaunchTest, AnExecThatIsLaunchedByWhatItHasLaunchedIsRefused) {
+TEST_F(GraphLaunchTest, RecursiveLaunchIsRefused) {
   PlainExec& inner = chain({1}, kLaunches);
   PlainExec& outer = chain({2}, kLaunches);
   // Task 2 launches `inner`; its node launches `outer`.
@@ -369,14 +369,14 @@ TEST_F(GraphLaunchTest, AnExecThatIsLaunchedByWhatItHasLaunchedIsRefused) {
   EXPECT_EQ(records_in_use(), 0U);
 }
 
-TEST_F(GraphLaunchTest, NoExecIsRefused) {
+TEST_F(GraphLaunchTest, NullExecIsRefused) {
   targets = {0};
   run_ring(kLaunches, kTask, 9);
   EXPECT_EQ(bench_.status(kTask), status::launch_refused);
   EXPECT_EQ(records_in_use(), 0U);
 }
 
-TEST_F(GraphLaunchTest, AWorkerWhoseLeaseIsOverHandsTheLaunchBack) {
+TEST_F(GraphLaunchTest, WorkerReturnsALaunchAtTheEndOfItsLease) {
   PlainExec& exec = chain({1, 2, 3});
   targets = {exec.offset};
   during = [&](u32 number) {

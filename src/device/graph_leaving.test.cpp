@@ -9,7 +9,7 @@ namespace {
 
 using testing::ElementsAre;
 
-TEST_F(GraphOnWorkersTest, AWorkerThatIsToLeaveHandsBackWhatItHas) {
+TEST_F(GraphOnWorkersTest, LeavingWorkerReturnsItsNodes) {
   const u32 root = add();
   for (u32 i = 0; i < 4; ++i) behind({behind({root})});
   make();
@@ -25,7 +25,7 @@ TEST_F(GraphOnWorkersTest, AWorkerThatIsToLeaveHandsBackWhatItHas) {
   expect_each_once(9);
 }
 
-TEST_F(GraphOnWorkersTest, AWorkerThatIsToLeaveHandsBackTheRestOfAChain) {
+TEST_F(GraphOnWorkersTest, LeavingWorkerReturnsTheRestOfAChain) {
   u32 last = add();
   for (u32 i = 1; i < 10; ++i) last = behind({last});
   make();
@@ -41,7 +41,7 @@ TEST_F(GraphOnWorkersTest, AWorkerThatIsToLeaveHandsBackTheRestOfAChain) {
   expect_each_once(10);
 }
 
-TEST_F(GraphOnWorkersTest, AWorkerThatIsToLeaveHandsBackAllThatItDraws) {
+TEST_F(GraphOnWorkersTest, LeavingWorkerReturnsAllNodesThatItDraws) {
   const u32 root = add();
   u32 all = 1;
   u32 middle = 0;
@@ -62,7 +62,7 @@ TEST_F(GraphOnWorkersTest, AWorkerThatIsToLeaveHandsBackAllThatItDraws) {
   expect_clean();
 }
 
-TEST_F(GraphOnWorkersTest, AWorkerThatIsToLeaveGoesOnWhileTheReadyQueueIsFull) {
+TEST_F(GraphOnWorkersTest, LeavingWorkerContinuesWhileTheReadyQueueIsFull) {
   const u32 root = add();
   for (u32 i = 0; i < 20; ++i) behind({behind({root})});
   make();
@@ -73,7 +73,7 @@ TEST_F(GraphOnWorkersTest, AWorkerThatIsToLeaveGoesOnWhileTheReadyQueueIsFull) {
   expect_each_once(41);
 }
 
-TEST_F(GraphOnWorkersTest, AWorkerThatIsToLeaveHandsBackTheOverflow) {
+TEST_F(GraphOnWorkersTest, LeavingWorkerReturnsTheOverflow) {
   const u32 root = add();
   for (u32 i = 0; i < 20; ++i) behind({behind({root})});
   make();

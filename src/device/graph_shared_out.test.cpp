@@ -13,7 +13,7 @@ using testing::ElementsAre;
 
 // ---- The overflow ----------------------------------------------------------------------------------------------------------------
 
-TEST_F(GraphOnWorkersTest, TheOverflowGivesBackWhatWasPutThere) {
+TEST_F(GraphOnWorkersTest, OverflowReturnsItsNodes) {
   for (u32 i = 0; i < 3; ++i) add();
   make();
   const u32 states = exec_->head().states;
@@ -29,7 +29,7 @@ TEST_F(GraphOnWorkersTest, TheOverflowGivesBackWhatWasPutThere) {
   EXPECT_EQ(graph::pop_overflow(exec_->address()), 0U);
 }
 
-TEST_F(GraphOnWorkersTest, WhatFindsNoRoomInTheReadyQueueRunsAllTheSame) {
+TEST_F(GraphOnWorkersTest, NodesRunThoughTheReadyQueueIsFull) {
   const u32 root = add();
   for (u32 i = 0; i < 20; ++i) behind({behind({root}, i == 7 ? kFail : kNote)});
   make();
@@ -42,7 +42,7 @@ TEST_F(GraphOnWorkersTest, WhatFindsNoRoomInTheReadyQueueRunsAllTheSame) {
   expect_clean();
 }
 
-TEST_F(GraphOnWorkersTest, WhoHasPutNodesOnTheOverflowHoldsTheLaunchOpen) {
+TEST_F(GraphOnWorkersTest, PusherToTheOverflowHoldsTheLaunchOpen) {
   const u32 root = add();
   for (u32 i = 0; i < 3; ++i) behind({root});
   make();
@@ -56,7 +56,7 @@ TEST_F(GraphOnWorkersTest, WhoHasPutNodesOnTheOverflowHoldsTheLaunchOpen) {
   EXPECT_TRUE(complete());
 }
 
-TEST_F(GraphOnWorkersTest, WhoDoesNotHoldTheLaunchOpenLeavesTheOverflowAlone) {
+TEST_F(GraphOnWorkersTest, OverflowIsUntouchedWithoutHoldingTheLaunchOpen) {
   // The last arrival may end the launch: the overflow then belongs to the next launch, or the memory to another exec.
   const u32 a = add(), b = add();
   const u32 join = behind({a, b});
@@ -87,7 +87,7 @@ TEST_F(GraphOnWorkersTest, ManySuccessorsAreSharedOut) {
   expect_clean();
 }
 
-TEST_F(GraphOnWorkersTest, WhoDrawsHoldsTheLaunchOpen) {
+TEST_F(GraphOnWorkersTest, DrawingHoldsTheLaunchOpen) {
   const u32 root = add();
   for (u32 i = 0; i < 100; ++i) behind({root});
   make();

@@ -54,7 +54,7 @@ class HostNodesOnWorkersTest : public GraphOnWorkersTest {
   u32 answered_ = 0;
 };
 
-TEST_F(HostNodesOnWorkersTest, ANodeBehindAHostNodeRunsWhenTheHostHasAnswered) {
+TEST_F(HostNodesOnWorkersTest, SuccessorsOfAHostNodeRunAfterItsAnswer) {
   const u32 first = add();
   const u32 host = host_behind({first});
   behind({host});
@@ -77,7 +77,7 @@ TEST_F(HostNodesOnWorkersTest, ANodeBehindAHostNodeRunsWhenTheHostHasAnswered) {
   expect_clean();
 }
 
-TEST_F(HostNodesOnWorkersTest, PlacesAreUsedAgain) {
+TEST_F(HostNodesOnWorkersTest, PlacesAreReused) {
   const u32 host = host_behind({});
   host_behind({host});
   make();
@@ -94,7 +94,7 @@ TEST_F(HostNodesOnWorkersTest, PlacesAreUsedAgain) {
   }
 }
 
-TEST_F(HostNodesOnWorkersTest, SomeThatAreAnsweredGoOnBeforeTheOthers) {
+TEST_F(HostNodesOnWorkersTest, AnsweredNodesContinueBeforeOthers) {
   const u32 hosts[] = {host_behind({}), host_behind({}), host_behind({})};
   for (const u32 host : hosts) behind({host});
   make();
@@ -116,7 +116,7 @@ TEST_F(HostNodesOnWorkersTest, SomeThatAreAnsweredGoOnBeforeTheOthers) {
   EXPECT_TRUE(complete());
 }
 
-TEST_F(HostNodesOnWorkersTest, ACallbackThatHasThrownFailsItsNode) {
+TEST_F(HostNodesOnWorkersTest, ThrowingCallbackFailsItsNode) {
   const u32 host = host_behind({});
   const u32 second = host_behind({host});
   behind({second});
@@ -135,7 +135,7 @@ TEST_F(HostNodesOnWorkersTest, ACallbackThatHasThrownFailsItsNode) {
   expect_clean();
 }
 
-TEST_F(HostNodesOnWorkersTest, WithoutRoomAnAnswerStays) {
+TEST_F(HostNodesOnWorkersTest, AnswersWaitForRoom) {
   const u32 host = host_behind({});
   behind({host});
   make();
@@ -172,7 +172,7 @@ TEST_F(HostNodesOnWorkersTest, SeveralExecsOnTheList) {
   EXPECT_TRUE(complete());
 }
 
-TEST_F(HostNodesOnWorkersTest, ALaunchThatGoesOnElsewhereIsNotTheWorkersAnyMore) {
+TEST_F(HostNodesOnWorkersTest, LaunchContinuedElsewhereClearsTheInFlightRecord) {
   host_behind({});
   make();
   bench_.in_flight[0].word = kLaunch | InFlight::kValid;

@@ -79,7 +79,7 @@ TEST_F(LevelsTest, AnIdleWorkerGetsTheTaskItself) {
   EXPECT_EQ(bench_.control().levels.waiting[5], 0U);
 }
 
-TEST_F(LevelsTest, ATaskThatIsPassedOnWaitsOnItsLevel) {
+TEST_F(LevelsTest, ForwardedTaskWaitsOnItsLevel) {
   ready_queue::claim_first(bench_.lease, 0);
   ready_queue::claim_first(bench_.lease, 1);
   levels::pass_on(bench_.lease, Bench::quads(Header{1, 1, 1, 0, 0, levels::priority_of(6)}, 42));
@@ -91,7 +91,7 @@ TEST_F(LevelsTest, ATaskThatIsPassedOnWaitsOnItsLevel) {
   ASSERT_TRUE(ready_queue::poll(bench_.lease, 1, &token));
 }
 
-TEST_F(LevelsTest, ATokenTakesUpNoTaskOfAnOperator) {
+TEST_F(LevelsTest, TokensAreNoSpawnedTasks) {
   Worker worker;
   spawn::begin(bench_.lease, &worker);
   push(5, 50);
@@ -105,7 +105,7 @@ TEST_F(LevelsTest, ATokenTakesUpNoTaskOfAnOperator) {
   EXPECT_EQ(worker.spawn.count, 0);
 }
 
-TEST_F(LevelsTest, WhatALevelDoesNotHoldGoesToTheReadyQueue) {
+TEST_F(LevelsTest, FullLevelSpillsToTheReadyQueue) {
   constexpr u32 kAll = (1U << kShift) + 3;
   for (u32 i = 0; i < kAll; ++i) push(7, i);
   EXPECT_EQ(bench_.control().level[7].used, 1U << kShift);
@@ -125,7 +125,7 @@ TEST_F(LevelsTest, WhatALevelDoesNotHoldGoesToTheReadyQueue) {
   }
 }
 
-TEST_F(LevelsTest, ALevelThatIsPassedOverLongGoesFirstOnce) {
+TEST_F(LevelsTest, StarvedLevelGoesFirstOnce) {
   push(0, 1000);
   push(0, 1001);
   u32 before = 0;

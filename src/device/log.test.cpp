@@ -76,7 +76,7 @@ TEST_F(LogWriterTest, ALineTakesOneSlotOrTwo) {
   EXPECT_EQ(runtime::format_line(line(1)), "1 2 3 4 5");
 }
 
-TEST_F(LogWriterTest, WhatMattersLessLeavesRoom) {
+TEST_F(LogWriterTest, LowSeveritiesLeaveRoom) {
   const auto fill = [&](level severity) {
     for (int i = 0; i < 40; ++i) log(group(), severity, "{}", i);
     return context_.log.next;
@@ -116,7 +116,7 @@ TEST_F(LogWriterTest, NumbersWrapAround) {
   }
 }
 
-TEST_F(LogWriterTest, TheHostIsNotAskedAgainAtOnce) {
+TEST_F(LogWriterTest, HostPositionIsReadRarely) {
   for (int i = 0; i < 16; ++i) log(group(), level::error, "{}", i);
   log(group(), level::error, "finds no room, and looks");
   EXPECT_LE(now_ticks() - context_.log.looked, 10'000'000U) << "it has not looked";

@@ -23,7 +23,7 @@ u32 steal(NodeDeque& deque) {
   return node_deque::steal(deque, &put);
 }
 
-TEST(NodeDequeTest, OneEntryInSixteenTellsWhenItWasPutThere) {
+TEST(NodeDequeTest, OneEntryInSixteenHasATimestamp) {
   NodeDeque deque{};
   for (u32 node = 1; node <= 34; ++node) ASSERT_TRUE(node_deque::push(deque, node, node <= 20 ? 1000 + node : 0));
   std::vector<u64> put(35);

@@ -33,7 +33,7 @@ class ObserveTest : public testing::Test {
   std::unique_ptr<Worker> worker_ = std::make_unique<Worker>();
 };
 
-TEST_F(ObserveTest, AWorkerParksWhenItLeavesWithNoLeaseToGoOnIn) {
+TEST_F(ObserveTest, LeavingWithoutANextLeaseCountsAsPark) {
   worker_->way.may_free = 1;
   stay(1000, 0);
   EXPECT_EQ(count().parks, 1U);
@@ -51,7 +51,7 @@ TEST_F(ObserveTest, AWorkerParksWhenItLeavesWithNoLeaseToGoOnIn) {
   EXPECT_EQ(count().parks, 1U) << "nothing is counted";
 }
 
-TEST_F(ObserveTest, IdleIsWhatIsLeftOfAStay) {
+TEST_F(ObserveTest, IdleTimeIsStayMinusBusy) {
   constexpr u64 kSlack = 1'000'000'000;  // between two clock readings
   constexpr u64 kStay = 100 * kSlack;
   stay(kStay, 0);

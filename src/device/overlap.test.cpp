@@ -17,7 +17,7 @@ bool is_safe(u64 to, u32 to_width, u64 from, u32 from_width, u64 count, bool asc
   return true;
 }
 
-TEST(Overlap, FindsTheOrdersInWhichNothingIsOverwrittenBeforeItIsRead) {
+TEST(Overlap, FindsOrdersThatReadBeforeOverwriting) {
   constexpr u64 kTo = 1000;
   for (const u32 to_width : {1U, 2U, 4U, 12U})
     for (const u32 from_width : {1U, 4U, 8U})
@@ -40,7 +40,7 @@ TEST(Overlap, FindsTheOrdersInWhichNothingIsOverwrittenBeforeItIsRead) {
         }
 }
 
-TEST(Overlap, TheSameSpanAndSpansApartAreNone) {
+TEST(Overlap, EqualAndDisjointSpansDoNotOverlap) {
   for (const u64 from : {u64{1000}, u64{600}, u64{1400}, u64{0}}) {
     Overlap overlap(1000, 4, 100);
     overlap.add(from, 4);

@@ -24,7 +24,7 @@ i64 take(const Bench& bench) {
   return ready_queue::try_take(bench.lease, &task) ? static_cast<i64>(task.quad[0].word[2]) : -1;
 }
 
-TEST(ReadyQueue, TasksComeOutInTheOrderOfTheirPlaces) {
+TEST(ReadyQueue, TasksAreTakenInOrder) {
   const Bench bench;
   for (const u32 position : {7U, 3U, 5U}) push(bench, position);
   EXPECT_EQ(take(bench), 7);
@@ -65,7 +65,7 @@ TEST(ReadyQueue, AnUnfilledPlaceIsNotTaken) {
   EXPECT_EQ(place, 0U);
 }
 
-TEST(ReadyQueue, ATaskIsThereWhenAllItsQuadsAre) {
+TEST(ReadyQueue, TaskIsVisibleOnceAllItsQuadsAre) {
   const Bench bench;
   bench.control().tail.value += 1;
   const TaskQuads task = Bench::quads(Bench::plain(0), 4);
@@ -77,7 +77,7 @@ TEST(ReadyQueue, ATaskIsThereWhenAllItsQuadsAre) {
   EXPECT_EQ(take(bench), 4);
 }
 
-TEST(ReadyQueue, NothingIsClaimedWhereNothingWaits) {
+TEST(ReadyQueue, NothingIsClaimedFromAnEmptyQueue) {
   const Bench bench;
   u32 place = 0;
   EXPECT_FALSE(ready_queue::try_claim(bench.lease, 0, &place));
@@ -90,7 +90,7 @@ TEST(ReadyQueue, NothingIsClaimedWhereNothingWaits) {
   EXPECT_EQ(place, 1U);
 }
 
-TEST(ReadyQueue, ATaskOfTheLapBeforeIsNotSeenAgain) {
+TEST(ReadyQueue, TasksOfTheLastLapAreIgnored) {
   const Bench bench;
   const u32 places = 1U << bench.lease.queue_shift;
   for (u32 i = 0; i < places; ++i) {
@@ -117,7 +117,7 @@ TEST(ReadyQueue, PlacesWrapAround) {
   EXPECT_EQ(take(bench), -1);
 }
 
-TEST(ReadyQueue, AProducerWaitsForAPlaceThatIsClaimedAndNotRead) {
+TEST(ReadyQueue, ProducerWaitsForAClaimedUnreadPlace) {
   const Bench bench;
   const u32 places = 1U << bench.lease.queue_shift;
   const u32 slow = ready_queue::claim_first(bench.lease, 1);
@@ -143,7 +143,7 @@ TEST(ReadyQueue, AProducerWaitsForAPlaceThatIsClaimedAndNotRead) {
   EXPECT_EQ(take(bench), 8);
 }
 
-TEST(ReadyQueue, TheLowWaterMarkIsTheLowestPlaceThatIsNotRead) {
+TEST(ReadyQueue, LowWaterMarkIsTheLowestUnreadPlace) {
   const Bench bench;
   EXPECT_EQ(ready_queue::find_low_water(bench.lease), 0U);
   for (u32 i = 0; i < 3; ++i) push(bench, i);

@@ -52,7 +52,7 @@ class Records : public testing::Test {
   test::Bench bench_{7, 3};
 };
 
-TEST_F(Records, EachIsHandedOutOnce) {
+TEST_F(Records, EachIsAllocatedOnce) {
   const auto one = seated(0);
   const auto other = seated(1);
   Numbers numbers = allocate(*one, 100);
@@ -62,7 +62,7 @@ TEST_F(Records, EachIsHandedOutOnce) {
   EXPECT_THAT(allocate(*other, 1), testing::IsEmpty());
 }
 
-TEST_F(Records, ThoseOfAWorkerThatLeavesAreAtItsSeat) {
+TEST_F(Records, LeavingWorkerLeavesItsRecordsAtItsSeat) {
   const auto first = seated(1);
   const Numbers numbers = allocate(*first, spawn::kBatch);
   release(*first, numbers);
@@ -75,7 +75,7 @@ TEST_F(Records, ThoseOfAWorkerThatLeavesAreAtItsSeat) {
   EXPECT_EQ(bench_.lease.seats[1].records, 0U);
 }
 
-TEST_F(Records, AWorkerThatStaysTakesThemBack) {
+TEST_F(Records, StayingWorkerReclaimsItsRecords) {
   const auto worker = seated(2);
   const Numbers numbers = allocate(*worker, 2 * spawn::kBatch);
   release(*worker, Numbers(numbers.begin(), numbers.begin() + 10));
@@ -85,7 +85,7 @@ TEST_F(Records, AWorkerThatStaysTakesThemBack) {
   EXPECT_EQ(sorted(allocate(*worker, 2 * spawn::kBatch)), sorted(numbers));
 }
 
-TEST_F(Records, OneThatReleasesManyGivesABatchToTheOthers) {
+TEST_F(Records, ManyReleasesShareABatch) {
   const auto maker = seated(0);
   const auto ender = seated(1);
   const Numbers numbers = allocate(*maker, kFreeRecords + 1);
@@ -98,7 +98,7 @@ TEST_F(Records, OneThatReleasesManyGivesABatchToTheOthers) {
   EXPECT_EQ(fresh(), touched) << "those that were used before come first";
 }
 
-TEST_F(Records, ThoseAtSeatsThatAreGoneServeAll) {
+TEST_F(Records, RecordsOfRemovedSeatsAreShared) {
   Numbers numbers;
   for (u32 seat = 0; seat < 3; ++seat) {
     const auto worker = seated(seat);

@@ -26,7 +26,7 @@ std::vector<u32> rest(const Bench& bench) {
 }
 using Positions = std::vector<u32>;
 
-TEST(Reseat, ClaimsThatNothingFilledAreTakenBack) {
+TEST(Reseat, UnfilledClaimsAreRetracted) {
   const Bench bench(7, 3);
   for (u32 me = 0; me < 3; ++me) leave_with_a_claim(bench, me);
   reseat::clear_claims(bench.lease);
@@ -91,7 +91,7 @@ TEST(Reseat, ManyLeasesLoseNothing) {
   EXPECT_EQ(found + rest(bench).size(), pushed);
 }
 
-TEST(Reseat, TheFirstWorkerOfTheLeaseThatLaysOutDoesIt) {
+TEST(Reseat, FirstWorkerLaysOutTheSeats) {
   Bench bench;
   bench.lease.number = 7;
   bench.lease.lays_out = 1;

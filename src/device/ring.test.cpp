@@ -7,7 +7,7 @@ namespace {
 
 Header through_words(const Header& header) { return Header::from(header.word0(), header.word1()); }
 
-TEST(Ring, AHeaderComesBackFromItsTwoWords) {
+TEST(Ring, HeaderRoundTripsThroughTwoWords) {
   const Header all{Header::kOpcodeMask, 0xFFFF, kMaxSlots, Header::kFlagMask, Header::kDrainMask, Header::kLevelMask, source::kCount - 1};
   const Header back = through_words(all);
   EXPECT_EQ(back.opcode, all.opcode);
@@ -19,7 +19,7 @@ TEST(Ring, AHeaderComesBackFromItsTwoWords) {
   EXPECT_EQ(back.source, all.source);
 }
 
-TEST(Ring, FieldsOfAHeaderDoNotTouchOneAnother) {
+TEST(Ring, HeaderFieldsAreIndependent) {
   const Header alone[] = {{Header::kOpcodeMask, 0, 0, 0, 0},
                           {0, 0xFFFF, 0, 0, 0},
                           {0, 0, kMaxSlots, 0, 0},
@@ -37,7 +37,7 @@ TEST(Ring, FieldsOfAHeaderDoNotTouchOneAnother) {
   }
 }
 
-TEST(Ring, ALapIsOneTurnOfTheRing) {
+TEST(Ring, LapIsOnePassOverTheRing) {
   EXPECT_EQ(lap_of(0, 7), 1U);
   EXPECT_EQ(lap_of(127, 7), 1U);
   EXPECT_EQ(lap_of(128, 7), 2U);
@@ -58,7 +58,7 @@ TEST(Ring, ASlotChangesItsLapWhenPositionsWrapAround) {
   }
 }
 
-TEST(Ring, OnlyATaskThatNeedsNothingButToBeRunIsSimple) {
+TEST(Ring, OnlyPlainTasksAreSimple) {
   const u32 harmless = flag::system | flag::tracked | flag::memory;
   EXPECT_TRUE(Header::simple(Header{0, 1, 1, 0, 5}.word1(), 5));
   EXPECT_TRUE(Header::simple(Header{0, 1, 1, harmless, 5}.word1(), 5));
@@ -70,7 +70,7 @@ TEST(Ring, OnlyATaskThatNeedsNothingButToBeRunIsSimple) {
     EXPECT_FALSE(Header::simple(Header{0, 1, 1, 0, 5, 0, source}.word1(), 5)) << "source " << source;
 }
 
-TEST(Ring, TheSourceInWord1ChangesAlone) {
+TEST(Ring, SourceInWord1ChangesIndependently) {
   const Header all{Header::kOpcodeMask, 0xFFFF, kMaxSlots, Header::kFlagMask, Header::kDrainMask, Header::kLevelMask, source::kCount - 1};
   EXPECT_EQ(source_in(with_source(all.word1(), source::control)), source::control);
   EXPECT_EQ(with_source(with_source(all.word1(), source::control), all.source), all.word1());

@@ -43,13 +43,13 @@ TEST_F(SeatTest, TheSeatGoesToTheWorkerThatWaits) {
   EXPECT_EQ(word(), seat::word_of(2, 0)) << "handed over, not freed";
 }
 
-TEST_F(SeatTest, AHolderWhoseSuccessorHasGivenUpKeepsTheSeat) {
+TEST_F(SeatTest, HolderKeepsTheSeatIfItsSuccessorGivesUp) {
   ASSERT_TRUE(seat::take(lease(1), 0));
   EXPECT_FALSE(seat::leave(lease(1), 0, false)) << "a free seat may hold the claim of a task";
   EXPECT_EQ(word(), seat::word_of(1, 0));
 }
 
-TEST_F(SeatTest, AWorkerOfALeaseThatIsOverGivesUp) {
+TEST_F(SeatTest, WorkerOfAnEndedLeaseGivesUp) {
   ASSERT_TRUE(seat::take(lease(1), 0));
   std::jthread next([this] { EXPECT_FALSE(seat::take(lease(2), 0)); });
   while (seat::waiter(word()) != 2) std::this_thread::yield();
@@ -76,7 +76,7 @@ TEST_F(SeatTest, ALaterLeaseWaitsBehindAnEarlierOne) {
   EXPECT_TRUE(third);
 }
 
-TEST_F(SeatTest, ManyLeasesPassASeatOnAndHoldItAlone) {
+TEST_F(SeatTest, SeatIsExclusiveAcrossManyLeases) {
   constexpr u32 kLeases = 400;
   u64 inside = 0;  // not atomic: the seat orders it
   std::atomic<u32> served{0};
@@ -100,7 +100,7 @@ TEST_F(SeatTest, ManyLeasesPassASeatOnAndHoldItAlone) {
   EXPECT_EQ(inside, kLeases);
 }
 
-TEST_F(SeatTest, TheLastWorkerOutTellsTheHost) {
+TEST_F(SeatTest, LastLeavingWorkerReportsToTheHost) {
   seat::count_out(lease(3));
   EXPECT_EQ(bench_.report.left[3], 0U);
   seat::count_out(lease(3));
@@ -129,7 +129,7 @@ TEST_F(SeatTest, AWorkerStaysUntilItsSuccessorComesOrTheStretchIsOver) {
   EXPECT_TRUE(seat::may_leave(mine, 0, &way)) << "it ends at once";
 }
 
-TEST_F(SeatTest, WhoAsksNotesSinceWhenAPlainTaskRuns) {
+TEST_F(SeatTest, OverdueCheckRecordsTheStartOfAPlainTask) {
   u32* const running = &bench_.lease.seats[1].running_since;
   *running = kRuns;
   const u32 now = now_ticks();
@@ -143,7 +143,7 @@ TEST_F(SeatTest, WhoAsksNotesSinceWhenAPlainTaskRuns) {
   EXPECT_EQ(*running, 0U);
 }
 
-TEST_F(SeatTest, NumbersOnlyGrowAcrossTheEdge) {
+TEST_F(SeatTest, NumbersGrowAcrossTheWrapAround) {
   u32 number = ~0U - 1;
   EXPECT_TRUE(raise(&number, 3));
   EXPECT_EQ(number, 3U);

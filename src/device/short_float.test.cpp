@@ -51,7 +51,7 @@ class ShortFloatTest : public testing::Test {};
 using Types = testing::Types<half, bfloat16>;
 TYPED_TEST_SUITE(ShortFloatTest, Types);
 
-TYPED_TEST(ShortFloatTest, EveryValueBecomesAFloatAndComesBack) {
+TYPED_TEST(ShortFloatTest, EveryValueRoundTripsThroughFloat) {
   for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
     const auto number = TypeParam::from_bits(static_cast<u16>(bits));
     const double expected = expected_value<TypeParam>(bits);
@@ -106,7 +106,7 @@ TYPED_TEST(ShortFloatTest, RoundsToTheNearestAndTiesToEven) {
   }
 }
 
-TYPED_TEST(ShortFloatTest, BeyondTheLargestIsInfinityAndNanStaysNan) {
+TYPED_TEST(ShortFloatTest, OverflowIsInfinityAndNanStaysNan) {
   EXPECT_EQ(TypeParam(std::numeric_limits<float>::infinity()).bits(), TypeParam::infinity().bits());
   EXPECT_EQ(TypeParam(std::numeric_limits<float>::max()).bits(), TypeParam::infinity().bits());
   EXPECT_EQ(TypeParam(-std::numeric_limits<float>::max()).bits(), TypeParam::infinity().bits() | 0x8000U);
@@ -115,7 +115,7 @@ TYPED_TEST(ShortFloatTest, BeyondTheLargestIsInfinityAndNanStaysNan) {
   EXPECT_TRUE(std::isnan(static_cast<float>(TypeParam::quiet_nan())));
 }
 
-TYPED_TEST(ShortFloatTest, LimitsAreThoseOfTheFormat) {
+TYPED_TEST(ShortFloatTest, LimitsMatchTheFormat) {
   EXPECT_EQ(static_cast<float>(TypeParam::max()), expected_value<TypeParam>(TypeParam::infinity().bits() - 1U));
   EXPECT_EQ(static_cast<float>(TypeParam::lowest()), -static_cast<float>(TypeParam::max()));
   EXPECT_EQ(static_cast<float>(TypeParam::min()), std::ldexp(1.0, 1 - Format<TypeParam>::bias));
@@ -125,7 +125,7 @@ TYPED_TEST(ShortFloatTest, LimitsAreThoseOfTheFormat) {
             1.0F + static_cast<float>(TypeParam::epsilon()));
 }
 
-TYPED_TEST(ShortFloatTest, ArithmeticIsFloatsAndIsRoundedOnceWhenAssigned) {
+TYPED_TEST(ShortFloatTest, ArithmeticIsInFloatAndRoundedOnAssignment) {
   const TypeParam one(1.0F);
   const auto epsilon = TypeParam::epsilon();
   static_assert(std::is_same_v<decltype(one + one), float>);

@@ -83,7 +83,7 @@ TEST_F(WorkerTest, ATaskRunsWithItsArgumentsAndCompletes) {
   EXPECT_EQ(bench_.status(5), 0);
 }
 
-TEST_F(WorkerTest, TheFirstFailureIsTheTasksAlone) {
+TEST_F(WorkerTest, FirstFailureIsTheTasks) {
   run_task(Bench::plain(kFail), 5);
   EXPECT_EQ(bench_.status(5), 40);
   run_task(Bench::plain(kNote), 6);
@@ -151,7 +151,7 @@ TEST_F(WorkerTest, AFailureCancelsAllThatIsLinkedBehindIt) {
   EXPECT_EQ(bench_.control().spare_shares.value, bench_.capacity());
 }
 
-TEST_F(WorkerTest, ACancelledDrainOpensTheWayForTasksBehindIt) {
+TEST_F(WorkerTest, CancelledDrainReleasesLaterTasks) {
   const Header header{kNote, 1, 1, flag::drain | flag::failed, 0};
   TaskQuads task = Bench::quads(header, 0, 0);
   u32 drains = 0;
@@ -191,7 +191,7 @@ TEST_F(WorkerTest, AShareRunsGroupsUntilNoneIsLeft) {
   EXPECT_EQ(bench_.control().spare_shares.value, bench_.capacity()) << "the last share has the task's own place";
 }
 
-TEST_F(WorkerTest, AShareRunsOneGroupWhereThereIsAShareForEach) {
+TEST_F(WorkerTest, ShareRunsOneGroupIfEachGroupHasAShare) {
   const Header wide{kNote, 2, 1, flag::wide, 0};
   share_out(bench_.lease, Bench::quads(wide, 5), wide, 5, false);
   TaskQuads share;
@@ -217,7 +217,7 @@ TEST_F(WorkerTest, ATaskBehindAShareHasOneGroup) {
   EXPECT_EQ(calls[5].groups, 1U);
 }
 
-TEST_F(WorkerTest, GangsThatAreTooLargeFailAndLeaveTheLine) {
+TEST_F(WorkerTest, TooLargeGangsFailAndLeaveTheQueue) {
   const Header gang{kNote, 5, 1, flag::wide, 0, 0, source::gang};
   bench_.control().gangs.memories = 0xFF;
   for (const u32 position : {5U, 6U}) share_out(bench_.lease, Bench::quads(gang, position), gang, position, false);
@@ -265,7 +265,7 @@ TEST_F(WorkerTest, TheInFlightRecordNamesTheTaskThatRuns) {
   EXPECT_EQ(bench_.in_flight[0].word, 0U);
 }
 
-TEST_F(WorkerTest, TheNoteOfALaunchTakesThePlaceOfTheLast) {
+TEST_F(WorkerTest, LaunchRecordReplacesTheLastRecord) {
   constexpr u32 kEntries = 1U << kFlightShift;
   std::vector<Quad> flight(kEntries);
   worker_.flight = flight.data();

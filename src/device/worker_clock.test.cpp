@@ -32,7 +32,7 @@ u64 off(WorkerClock& clock) {
   return best;
 }
 
-TEST(WorkerClock, WithoutACounterItIsTheSystems) {
+TEST(WorkerClock, WithoutACounterItIsTheSystemClock) {
   WorkerClock clock;
   for (int i = 0; i < 10; ++i) {
     EXPECT_EQ(off(clock), 0U);
@@ -41,7 +41,7 @@ TEST(WorkerClock, WithoutACounterItIsTheSystems) {
   EXPECT_EQ(clock.span, 0U);
 }
 
-TEST(WorkerClock, FollowsTheSystemsAndNeverGoesBack) {
+TEST(WorkerClock, FollowsTheSystemClockAndIsMonotonic) {
   if (!runs_on_the_counter()) GTEST_SKIP() << "the system's clock is not the processor's counter";
   WorkerClock clock{.counts = true};
   u64 last = 0;
@@ -61,7 +61,7 @@ TEST(WorkerClock, FollowsTheSystemsAndNeverGoesBack) {
   EXPECT_NE(clock.span, 0U) << "it reads the counter";
 }
 
-TEST(WorkerClock, IsRightAfterARest) {
+TEST(WorkerClock, IsAccurateAfterAPause) {
   if (!runs_on_the_counter()) GTEST_SKIP() << "the system's clock is not the processor's counter";
   WorkerClock clock{.counts = true};
   for (int i = 0; i < 5; ++i) {
@@ -70,7 +70,7 @@ TEST(WorkerClock, IsRightAfterARest) {
   }
 }
 
-TEST(WorkerClock, ACounterThatJumpsIsSeen) {
+TEST(WorkerClock, CounterJumpsAreDetected) {
   if (!runs_on_the_counter()) GTEST_SKIP() << "the system's clock is not the processor's counter";
   WorkerClock clock{.counts = true};
   for (int i = 0; i < 3; ++i) {
