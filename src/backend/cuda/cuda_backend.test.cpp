@@ -285,7 +285,7 @@ class CudaBackendTest : public testing::Test {
   Driver driver_;
 };
 
-TEST_F(CudaBackendTest, EverythingIsGivenBack) {
+TEST_F(CudaBackendTest, ReleasesAllResources) {
   {
     const auto backend = open();
     const auto [memory, host, image, kernels, completion] = one_of_each(*backend);
@@ -315,7 +315,7 @@ TEST_F(CudaBackendTest, EverythingIsGivenBack) {
   EXPECT_FALSE(stand_in_.joins_captures) << "a call would end the capture of another thread";
 }
 
-TEST_F(CudaBackendTest, SeveralCopiesAreOneWait) {
+TEST_F(CudaBackendTest, CopiesShareOneWait) {
   const auto backend = open();
   const std::uint64_t sent[] = {1, 2, 3};
   std::vector<std::unique_ptr<Allocation>> memory;
@@ -341,7 +341,7 @@ TEST_F(CudaBackendTest, SeveralCopiesAreOneWait) {
   EXPECT_THAT(stand_in_.current, IsEmpty());
 }
 
-TEST_F(CudaBackendTest, ARegionGrowsWhereItLies) {
+TEST_F(CudaBackendTest, RegionsGrowInPlace) {
   const auto backend = open();
   {
     const auto region = backend->reserve(3 * kStep - 1, 10 * kStep);
@@ -372,7 +372,7 @@ TEST_F(CudaBackendTest, ARegionGrowsWhereItLies) {
   EXPECT_FALSE(stand_in_.alive.contains("mapped memory")) << "it goes when it is not mapped any more";
 }
 
-TEST_F(CudaBackendTest, ARegionThatFindsNoMemoryStaysAsItIs) {
+TEST_F(CudaBackendTest, FailedGrowthLeavesTheRegionUnchanged) {
   const auto backend = open();
   const auto region = backend->reserve(4 * kStep, 100 * kStep);
   // The pool releases its cached memory.
@@ -396,7 +396,7 @@ TEST_F(CudaBackendTest, ARegionThatFindsNoMemoryStaysAsItIs) {
   EXPECT_EQ(stand_in_.alive["addresses"], 1) << "those of the first";
 }
 
-TEST_F(CudaBackendTest, WhatIsMadeForTheDeviceComesThereInOneCopy) {
+TEST_F(CudaBackendTest, DeviceDataArrivesInOneCopy) {
   const auto backend = open();
   for (const std::size_t bytes : {8UL, 100'000UL, 1'000'000UL}) {
     const auto memory = backend->allocate(bytes);
@@ -413,7 +413,7 @@ TEST_F(CudaBackendTest, WhatIsMadeForTheDeviceComesThereInOneCopy) {
   }
 }
 
-TEST_F(CudaBackendTest, MemoryOfOthersIsTakenWithItsPlace) {
+TEST_F(CudaBackendTest, ForeignMemoryKeepsItsAddress) {
   const auto backend = open();
   const auto wrap = [&](Known known, std::size_t bytes, std::shared_ptr<void> keep_alive = {}) {
     stand_in_.known[0x7000] = known;
@@ -462,7 +462,7 @@ TEST_F(CudaBackendTest, EachSlotOfLeasesHasAStreamOfTheLowestPriority) {
   EXPECT_EQ(stand_in_.launches.size(), device::kMostLeases);
 }
 
-TEST_F(CudaBackendTest, EveryLeaseIsAskedForAFault) {
+TEST_F(CudaBackendTest, FaultsOfEveryLeaseAreChecked) {
   const auto backend = open();
   const auto image = backend->load(cubin());
   for (u32 slot = 0; slot < device::kMostLeases; ++slot) {
@@ -486,7 +486,7 @@ TEST_F(CudaBackendTest, EveryLeaseIsAskedForAFault) {
   EXPECT_EQ(backend->stuck(), "");
 }
 
-TEST_F(CudaBackendTest, AFailureHalfwayLeavesNothing) {
+TEST_F(CudaBackendTest, FailedOpenReleasesEverything) {
   for (const char* const function : {"stream", "pool", "host allocate", "synchronise"}) {
     stand_in_.failures = {{function, CUDA_ERROR_OUT_OF_MEMORY}};
     DWELL_EXPECT_ERROR(open(), errc::out_of_memory, HasSubstr("it failed"));
@@ -543,7 +543,7 @@ TEST_F(CudaBackendTest, NothingWaitsForAnAbandonedDevice) {
   EXPECT_EQ(stand_in_.calls, calls) << "any call might wait for what hangs";
 }
 
-TEST_F(CudaBackendTest, AHangingLeaseIsGivenBackWhenItEnds) {
+TEST_F(CudaBackendTest, HangingLeaseIsReleasedWhenItEnds) {
   {
     const auto backend = open();
     const auto memory = backend->allocate(8);
@@ -565,7 +565,7 @@ TEST_F(CudaBackendTest, TheMessageNamesAContextTakenDownByAFault) {
   EXPECT_EQ(backend->fault(), "it failed (CUDA_ERROR)");
 }
 
-TEST_F(CudaBackendTest, ALaunchGoesOnWithoutItsEvent) {
+TEST_F(CudaBackendTest, LaunchesWorkWithoutEvents) {
   const auto backend = open();
   const std::string symbols[] = {"kernel"};
   const auto kernels = backend->load_kernels(cubin(), symbols);

@@ -48,17 +48,17 @@ TEST(CudaDriver, NamesAMissingFunction) {
   EXPECT_NE(message.find("has no function cuGetErrorName"), std::string::npos) << message;
 }
 
-TEST(CudaDriver, SaysWhyItDoesNotStart) {
+TEST(CudaDriver, ReportsWhyItDoesNotStart) {
   const std::string message = message_of(test::driver_that_answers(100));
   EXPECT_NE(message.find("does not start: CUDA error 100"), std::string::npos) << message;
 }
 
-TEST(CudaDriver, WritesVersionsAsCudaDoes) {
+TEST(CudaDriver, FormatsVersionsAsCudaDoes) {
   EXPECT_EQ(cuda_version_text(12040), "12.4");
   EXPECT_EQ(cuda_version_text(13000), "13.0");
 }
 
-TEST(CudaDevices, SaysWhyThereAreNone) {
+TEST(CudaDevices, ReportsWhyThereAreNoDevices) {
   const CudaDevices found = cuda_devices();
   EXPECT_EQ(found.devices.empty(), !found.problem.empty()) << found.problem;
   if (has_driver()) GTEST_SKIP() << "there is a driver";

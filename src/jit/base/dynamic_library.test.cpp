@@ -5,7 +5,7 @@
 namespace dwell::jit {
 namespace {
 
-TEST(DynamicLibrary, FindsSymbolsAndSaysWhereItLies) {
+TEST(DynamicLibrary, FindsSymbolsAndItsPath) {
   const DynamicLibrary library("libm.so.6");
   EXPECT_EQ(library.get<double(double)>("floor")(2.5), 2.0);
   EXPECT_EQ(library.find<void()>("dwell_no_such_symbol"), nullptr);

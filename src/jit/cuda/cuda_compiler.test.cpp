@@ -126,7 +126,7 @@ TEST_F(CudaCompilerTest, AParameterMistakeIsReportedOnce) {
   }
 }
 
-TEST_F(CudaCompilerTest, AWrongParameterIsSaidInOneLine) {
+TEST_F(CudaCompilerTest, WrongParameterIsReportedInOneLine) {
   const auto message = [](const std::string& parameters) {
     const Unit unit = unit_of("a", "struct Owner { ~Owner() {} };\nDWELL_OPERATOR(a)(" + parameters + ") {}\n", "a_1");
     return error_of([&] { compiler().compile(unit); }).message();

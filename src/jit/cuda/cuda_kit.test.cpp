@@ -88,7 +88,7 @@ TEST_F(CudaRegisterLimitTest, AnOperatorGetsAllRegistersItNeeds) {
   EXPECT_GT(image.entries.at(0).resources.registers, 100U);
 }
 
-TEST_F(CudaRegisterLimitTest, AnErrorCarriesNothingOfTheReport) {
+TEST_F(CudaRegisterLimitTest, ErrorsOmitTheResourceReport) {
   try {
     compiler().compile(unit_of("bad", "DWELL_OPERATOR(bad)(dwell::Group) { oops(); }\n", "bad_1"));
     FAIL() << "compiled";

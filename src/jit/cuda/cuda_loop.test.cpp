@@ -77,7 +77,7 @@ TEST_P(CudaLoopTest, WithoutPartsIsSmall) {
 using CudaPartsTest = CudaFiguresTest;
 
 // Each set of parts gives a loop.
-TEST_F(CudaPartsTest, AnySetOfThemCompiles) {
+TEST_F(CudaPartsTest, AnySetOfPartsCompiles) {
   const Object small = compiler().compile(unit_of("nothing", "DWELL_OPERATOR(nothing)(dwell::Group) {}\n", "nothing_1"));
   const auto linked = [&](std::uint32_t parts) { return compiler().link(std::vector<Opcode>{&small}, Tier::relocatable, parts); };
   const std::size_t least = linked(device::part::base).bytes.size();
@@ -95,7 +95,7 @@ TEST_F(CudaPartsTest, AnySetOfThemCompiles) {
 }
 
 // NVRTC options of one object do not leak into other compilations of the process.
-TEST_F(CudaPartsTest, ADebuggedOperatorLeavesLoopsAsTheyAre) {
+TEST_F(CudaPartsTest, DebugOptionDoesNotChangeTheLoop) {
   Unit unit = unit_of("nothing", "DWELL_OPERATOR(nothing)(dwell::Group) {}\n", "nothing_1");
   const Object small = compiler().compile(unit);
   // Disables the cache, so that each loop is compiled here.

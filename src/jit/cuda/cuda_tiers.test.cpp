@@ -87,7 +87,7 @@ TEST_F(CudaTiersTest, ObjectsCarryTheirForm) {
   EXPECT_EQ(ir.entries.at(0).signature, expected_axpy_signature());
 }
 
-TEST_F(CudaTiersTest, WhatASourceShowsCanBeFoundInImagesOfBothTiers) {
+TEST_F(CudaTiersTest, InspectedVariablesExistInBothTiers) {
   Unit unit = axpy_unit("axpy_1");
   unit.text =
       "float residual = 3; dwell::Seqlock<dwell::u64> steps; double hidden = 1;\n"
@@ -196,7 +196,7 @@ TEST_F(CudaTiersTest, FormsMixInBothTiers) {
   }
 }
 
-TEST_F(CudaTiersTest, ObjectsSayWhatTheyUse) {
+TEST_F(CudaTiersTest, ObjectsListUsedOperators) {
   EXPECT_EQ(compiler().compile(using_unit("user_1")).uses, expected_uses());
   EXPECT_EQ(compiler().compile(inlined(using_unit("user_1"))).uses, expected_uses());
   EXPECT_TRUE(compiler().compile(inlined(axpy_unit("axpy_1"))).uses.empty());
@@ -214,7 +214,7 @@ TEST_F(CudaTiersTest, ObjectsSayWhatTheyUse) {
   EXPECT_EQ(compiler().compile(split).uses, expected_uses());
 }
 
-TEST_F(CudaTiersTest, AnImageHoldsWhatEachOpcodeUses) {
+TEST_F(CudaTiersTest, ImagesContainUsedOpcodes) {
   const Object native = compiler().compile(using_unit("user_1"));
   const Object ir = compiler().compile(inlined(using_unit("user_1")));
   for (const auto& [object, tier] :

@@ -9,7 +9,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-TEST(Dependencies, AreReadAsMakeReadsThem) {
+TEST(Dependencies, AreParsedLikeMake) {
   EXPECT_THAT(prerequisites_of("t.so: t.cpp /usr/include/a.h \\\n /usr/include/b.h \\\n c.h\n"),
               ElementsAre("t.cpp", "/usr/include/a.h", "/usr/include/b.h", "c.h"));
   EXPECT_THAT(prerequisites_of(R"(x: sp\ ace\#$$x/h\ $$.h a\\\ b c\\ d e\f)"),

@@ -106,12 +106,12 @@ TEST(HostCompiler, ReadsTheSignature) {
   EXPECT_EQ(object.log, "");
 }
 
-TEST(HostCompiler, ReadsWhatASourceUses) {
+TEST(HostCompiler, ReadsUsedOperators) {
   EXPECT_EQ(compiler().compile(using_unit("user_1")).uses, expected_uses());
   EXPECT_TRUE(compiler().compile(axpy_unit("axpy_1")).uses.empty());
 }
 
-TEST(HostCompiler, AnImageHoldsWhatEachOpcodeUses) {
+TEST(HostCompiler, ImagesContainUsedOpcodes) {
   const Object user = compiler().compile(using_unit("user_1"));
   Opcode table[] = {&user, nullptr, &user};
   table[0].uses = {7, 0};
@@ -146,7 +146,7 @@ TEST(HostCompiler, MissingOperatorsAreNamed) {
   DWELL_EXPECT_ERROR_FIELDS(compiler().compile(unit), errc::operator_not_found, "operator", "axpi");
 }
 
-TEST(HostCompiler, AWrongParameterIsSaidInOneLine) {
+TEST(HostCompiler, WrongParameterIsReportedInOneLine) {
   const auto message = [](const std::string& parameters) {
     const Unit unit = unit_of("a", "#include <vector>\nDWELL_OPERATOR(a)(" + parameters + ") {}\n", "a_1");
     return error_of([&] { compiler().compile(unit); }).message();

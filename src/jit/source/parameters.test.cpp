@@ -57,7 +57,7 @@ TEST(ParametersTest, ReferencesAreNamed) {
   EXPECT_EQ(wrong("dwell::Group g, const Large& y, Large const & z", ""), std::nullopt);
 }
 
-TEST(ParametersTest, AFaultOfTheSignatureIsSaidOfItsParameter) {
+TEST(ParametersTest, SignatureErrorNamesItsParameter) {
   const std::string said = "'std::vector<float> x': arguments are copied as bytes: use a Span";
   EXPECT_THAT(wrong("dwell::Group g, int n, std::vector<float> x",
                     "dwell/device/signature.hpp: In instantiation of 'struct dwell::device::Describe<std::vector<float> >':\n"
