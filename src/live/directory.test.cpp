@@ -36,7 +36,7 @@ class LiveDirectory : public test::LiveTest {
   }
 };
 
-TEST_F(LiveDirectory, IsOpenToItsOwnerAlone) {
+TEST_F(LiveDirectory, IsAccessibleToItsOwnerOnly) {
   const mode_t before = umask(0);
   const Directory directory = Directory::make();
   const File socket = directory.listen(Process::self());
@@ -46,7 +46,7 @@ TEST_F(LiveDirectory, IsOpenToItsOwnerAlone) {
   EXPECT_EQ(files(), 1U);
 }
 
-TEST_F(LiveDirectory, OneThatOthersMayEnterIsRefused) {
+TEST_F(LiveDirectory, IsRefusedIfOthersMayEnter) {
   mkdir(folder_.c_str(), 0700);
   chmod(folder_.c_str(), 0750);
   DWELL_EXPECT_ERROR(Directory::make(), errc::io_failed, HasSubstr("others may enter it"));
@@ -63,14 +63,14 @@ TEST_F(LiveDirectory, ALinkOrAFileIsRefused) {
   DWELL_EXPECT_ERROR(Directory::make(), errc::io_failed, HasSubstr(folder_.string()));
 }
 
-TEST_F(LiveDirectory, AnotherUsersIsRefused) {
+TEST_F(LiveDirectory, FolderOfAnotherUserIsRefused) {
   mkdir(folder_.c_str(), 0700);
   DWELL_EXPECT_ERROR(Directory::find(geteuid() + 1), errc::io_failed, HasSubstr("another user"));
 }
 
-TEST_F(LiveDirectory, ThereIsNoneUntilSomebodyPublishes) { EXPECT_FALSE(Directory::find(geteuid())); }
+TEST_F(LiveDirectory, IsCreatedByTheFirstPublisher) { EXPECT_FALSE(Directory::find(geteuid())); }
 
-TEST_F(LiveDirectory, ListsThoseThatListen) {
+TEST_F(LiveDirectory, ListsListeningProcesses) {
   const Directory directory = Directory::make();
   EXPECT_TRUE(directory.published().empty());
   const Process self = Process::self();
@@ -85,7 +85,7 @@ TEST_F(LiveDirectory, ListsThoseThatListen) {
   EXPECT_EQ(files(), 0U);
 }
 
-TEST_F(LiveDirectory, OneWithManyConnectionsThatWaitListens) {
+TEST_F(LiveDirectory, ProcessWithAFullBacklogIsListed) {
   const Directory directory = Directory::make();
   const Process self = Process::self();
   const File socket = directory.listen(self);
@@ -112,7 +112,7 @@ TEST_F(LiveDirectory, TheSocketOfADeadProcessIsRemoved) {
   EXPECT_EQ(files(), 0U);
 }
 
-TEST_F(LiveDirectory, AProcessThatIsKilledWhileItPublishesLeavesNothingForLong) {
+TEST_F(LiveDirectory, LeftoversOfAKilledPublisherAreRemoved) {
   const Directory directory = Directory::make();
   write("999999999.1.new", 1h);
   write("999999998.1.new");
@@ -121,7 +121,7 @@ TEST_F(LiveDirectory, AProcessThatIsKilledWhileItPublishesLeavesNothingForLong) 
   EXPECT_TRUE(fs::exists(folder_ / "999999998.1.new")) << "it may be about to listen";
 }
 
-TEST_F(LiveDirectory, KeepsTheYoungestFlightRecordersOfTheDeadForADay) {
+TEST_F(LiveDirectory, KeepsRecentRecordersOfDeadProcessesForADay) {
   const Directory directory = Directory::make();
   for (int i = 0; i < 12; ++i) write("9999999" + std::to_string(10 + i) + ".1.2.flight", std::chrono::hours(2 * i));
   static_cast<void>(directory.published());
@@ -133,7 +133,7 @@ TEST_F(LiveDirectory, KeepsTheYoungestFlightRecordersOfTheDeadForADay) {
   EXPECT_FALSE(fs::exists(folder_ / "999999910.1.2.flight"));
 }
 
-TEST_F(LiveDirectory, AFlightRecorderOfAnEarlierProcessOfTheSameNumberIsOneOfTheDead) {
+TEST_F(LiveDirectory, RecorderOfReusedPidIsDead) {
   const Directory directory = Directory::make();
   const Process self = Process::self();
   const std::string earlier = std::to_string(self.pid) + "." + std::to_string(self.start - 1) + ".2.flight";

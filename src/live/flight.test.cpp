@@ -108,7 +108,7 @@ class FlightTest : public testing::Test {
   const std::filesystem::path path_ = folder_.path() / "file";
 };
 
-TEST_F(FlightTest, TellsTheLastTasksInOrder) {
+TEST_F(FlightTest, ListsTheLastTasksInOrder) {
   // More notes than entries, across the wrap-around of the numbers.
   for (std::uint32_t i = 0; i < 100; ++i) note(1, ~0U - 49 + i, task(i));
   head().details[0] = {task(98), 12, "", "(0.5, 0x1000[4])"};
@@ -129,7 +129,7 @@ TEST_F(FlightTest, TellsTheLastTasksInOrder) {
   EXPECT_THAT(text, HasSubstr("ended from outside"));
 }
 
-TEST_F(FlightTest, TellsNodesAndUnknownOperators) {
+TEST_F(FlightTest, ListsNodesAndUnknownOperators) {
   std::strcpy(head().failure, "the device failed");
   note(0, 0, 0x89ABCDEFULL | 7ULL << 32U | FlightEntry::kNode | FlightEntry::kValid);
   const Flight flight = read_flight(write());
@@ -156,7 +156,7 @@ TEST_F(FlightTest, TheLaunchOfAGraphIsNoOperator) {
   EXPECT_THAT(to_string(flight), HasSubstr("  first (version 1), ticket 3, lease 12\n  a graph, ticket 4, lease 12\n"));
 }
 
-TEST_F(FlightTest, TellsNamesAndArgumentsOfNodesOfTheirLeases) {
+TEST_F(FlightTest, ListsNamesAndArgumentsOfNodesByLease) {
   const std::uint64_t node = 0x89ABCDEFULL | 5ULL << 32U | FlightEntry::kNode | FlightEntry::kValid;
   note(0, 0, node);
   note(0, 1, node);
@@ -171,7 +171,7 @@ TEST_F(FlightTest, TellsNamesAndArgumentsOfNodesOfTheirLeases) {
   EXPECT_THAT(text, HasSubstr("add (version 2), ticket 2309737967, lease 12"));
 }
 
-TEST_F(FlightTest, TheRingTellsTheArgumentsOfTasksThatItStillHolds) {
+TEST_F(FlightTest, RingHasArgumentsOfItsTasks) {
   submit(42, 0, {0x40200000, 7});
   EXPECT_EQ(noted(0, task(42)), "add (version 2) (2.5, 7)");
   EXPECT_EQ(noted(1, task(42 + kSlots)), "add (version 2)") << "of the next lap";
@@ -180,7 +180,7 @@ TEST_F(FlightTest, TheRingTellsTheArgumentsOfTasksThatItStillHolds) {
   EXPECT_EQ(noted(3, task(42)), "add (version 2)") << "of the lap before";
 }
 
-TEST_F(FlightTest, ATaskOfSeveralSlotsIsToldOnlyAsAWhole) {
+TEST_F(FlightTest, TaskOfSeveralSlotsIsReadOnlyIfComplete) {
   define(5, "many (version 1)", Signature(std::vector<Parameter>(20, device::Describe<std::uint32_t>::value)));
   std::vector<std::uint32_t> words;
   for (std::uint32_t i = 0; i < 20; ++i) words.push_back(i);
@@ -190,7 +190,7 @@ TEST_F(FlightTest, ATaskOfSeveralSlotsIsToldOnlyAsAWhole) {
   EXPECT_EQ(noted(1, task(30)), "many (version 1)") << "its second slot is another's";
 }
 
-TEST_F(FlightTest, AFileWithoutARingTellsNoArguments) {
+TEST_F(FlightTest, FileWithoutARingHasNoArguments) {
   submit(42, 0, {0x40200000, 7});
   head().ring_slots = 0;
   EXPECT_EQ(noted(0, task(42)), "add (version 2)");
@@ -206,7 +206,7 @@ TEST_F(FlightTest, TablesNameNodes) {
   EXPECT_EQ(noted(4, node(kOffset + 640)), "add (version 2)") << "behind the exec";
 }
 
-TEST_F(FlightTest, TablesTellTheArgumentsOfNodes) {
+TEST_F(FlightTest, TablesHaveArgumentsOfNodes) {
   instantiate(0x10000, "step", 3);
   FlightNode* const nodes = head().nodes;
   for (std::size_t i = 0; i < 3; ++i) std::ranges::copy(std::array{0x40200000U, 7U}, nodes[i].word);
@@ -223,7 +223,7 @@ TEST_F(FlightTest, TablesTellTheArgumentsOfNodes) {
   EXPECT_EQ(noted(4, node(0x10080)), "left: many (version 1) (1075838976, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, ...)");
 }
 
-TEST_F(FlightTest, NodesAreOfTheExecThatLayThereThen) {
+TEST_F(FlightTest, NodesAreNamedByTheExecOfTheirTime) {
   instantiate(0x10000, "before", 3);
   instantiate(0x10080, "behind", 9, true, 12);
   EXPECT_EQ(noted(0, node(0x10100), 11), "#1: add (version 2)");
@@ -231,7 +231,7 @@ TEST_F(FlightTest, NodesAreOfTheExecThatLayThereThen) {
   EXPECT_EQ(noted(2, node(0x10100), 13), "left: add (version 2)");
 }
 
-TEST_F(FlightTest, NamesThatHaveBeenWrittenOverAreNotTold) {
+TEST_F(FlightTest, OverwrittenNamesAreOmitted) {
   instantiate(0x10000, "first", 3);
   head().nodes_taken += FlightFile::kNodes - 2;
   EXPECT_EQ(noted(0, node(0x10080)), "add (version 2)");
@@ -244,7 +244,7 @@ TEST_F(FlightTest, NamesThatHaveBeenWrittenOverAreNotTold) {
   EXPECT_EQ(noted(4, task(42, 0) | FlightEntry::kLaunch), "a graph") << "the next one may be half written there";
 }
 
-TEST_F(FlightTest, LaunchesGoByTheNamesOfTheirGraphs) {
+TEST_F(FlightTest, LaunchesAreNamedByTheirGraphs) {
   instantiate(0x10000, "before", 3);
   instantiate(0x10000, "behind", 43, true, 12);
   instantiate(0x20000, "", 3);
@@ -280,7 +280,7 @@ TEST_F(FlightTest, OnlyRegularFilesAreRead) {
 }
 
 // Numbers 2^31 apart have no order: a sort by distance would leave its range.
-TEST_F(FlightTest, DamagedNumbersHaveSomeOrder) {
+TEST_F(FlightTest, DamagedNumbersAreSortedSafely) {
   std::vector<FlightEntry> entries;
   for (std::uint32_t i = 0; i < 4096; ++i) entries.push_back({(i % 3 << 31U) + i * 0x55555557U, i, 0, 0});
   sort_oldest_first(entries);
@@ -291,7 +291,7 @@ TEST_F(FlightTest, DamagedNumbersHaveSomeOrder) {
   EXPECT_TRUE(std::ranges::is_sorted(entries, {}, [&](const FlightEntry& entry) { return entry.number - first; }));
 }
 
-TEST_F(FlightTest, ACountOfNodesIsNotBelieved) {
+TEST_F(FlightTest, NodeCountsAreChecked) {
   instantiate(0, "step", 3);
   head().execs[0].bytes = ~0ULL;
   head().execs[0].nodes = ~0U;
@@ -300,7 +300,7 @@ TEST_F(FlightTest, ACountOfNodesIsNotBelieved) {
   EXPECT_EQ(read_flight(write()).workers[0].size(), kFlightEntries);
 }
 
-TEST_F(FlightTest, NothingInItActsOnATerminal) {
+TEST_F(FlightTest, TextHasNoTerminalControls) {
   std::strcpy(head().command, "\x1b[2J");
   std::strcpy(head().device, "\x9b");
   std::strcpy(head().failure, "failed\n\x1b]0;x\x07");

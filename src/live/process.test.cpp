@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(LiveProcess, IsTheSameAsLongAsItLives) {
+TEST(LiveProcess, IsEqualWhileItLives) {
   const Process self = Process::self();
   EXPECT_EQ(self.pid, getpid());
   EXPECT_GT(self.start, 0U);
@@ -19,19 +19,19 @@ TEST(LiveProcess, IsTheSameAsLongAsItLives) {
   EXPECT_TRUE(self.lives());
 }
 
-TEST(LiveProcess, AnotherOneOfTheSameNumberIsNotTaken) {
+TEST(LiveProcess, ReusedPidIsDetected) {
   Process earlier = Process::self();
   --earlier.start;
   EXPECT_FALSE(earlier.lives());
 }
 
-TEST(LiveProcess, DoesNotLiveWhenItHasEnded) {
+TEST(LiveProcess, IsDeadAfterItsEnd) {
   const pid_t child = test::start_child([] { return 0; });
   test::end_of(child);
   EXPECT_FALSE(Process::with(child));
 }
 
-TEST(LiveProcess, ItsNameMayLookLikeMoreFields) {
+TEST(LiveProcess, NameMayLookLikeFields) {
   EXPECT_TRUE(test::ended_well(test::run_child([] {
     const Process before = Process::self();
     prctl(PR_SET_NAME, ") S 1 2) 3");

@@ -132,7 +132,7 @@ class LivePublished : public test::LiveTest {
   }
 };
 
-TEST_F(LivePublished, AnswersWhatItsSourceSays) {
+TEST_F(LivePublished, AnswersFromItsSource) {
   const Published published(source_of(3), {});
   const Client client = self();
   EXPECT_EQ(client.runtimes(), RuntimeIds{3});
@@ -154,7 +154,7 @@ TEST_F(LivePublished, LongAnswersArriveWhole) {
   EXPECT_TRUE(self().inspect(1, "op") == text);
 }
 
-TEST_F(LivePublished, AProcessLooksAtAnother) {
+TEST_F(LivePublished, OneProcessInspectsAnother) {
   const Other other(7);
   EXPECT_THAT(Client::processes(), ElementsAre(*Process::with(other.pid())));
   EXPECT_EQ(Client::of(other.pid()).metrics(7).runtime, 7U);
@@ -163,7 +163,7 @@ TEST_F(LivePublished, AProcessLooksAtAnother) {
   EXPECT_EQ(files(), 0U) << "whoever ends takes its socket with it";
 }
 
-TEST_F(LivePublished, SeveralProcessesAreToldApart) {
+TEST_F(LivePublished, ProcessesAreDistinguished) {
   DWELL_EXPECT_ERROR(Client::of_the_only_one(), errc::invalid_argument, HasSubstr("no process of yours runs dwell"));
   const Other one(1);
   const Other two(2);
@@ -175,7 +175,7 @@ TEST_F(LivePublished, SeveralProcessesAreToldApart) {
   two.finish();
 }
 
-TEST_F(LivePublished, AProcessThatDiesIsGone) {
+TEST_F(LivePublished, DeadProcessIsNotListed) {
   const Other other(1);
   const Client client = Client::of(other.pid());
   EXPECT_EQ(client.runtimes(), RuntimeIds{1});
@@ -188,7 +188,7 @@ TEST_F(LivePublished, AProcessThatDiesIsGone) {
   DWELL_EXPECT_ERROR(Client::of(other.pid()), errc::invalid_argument, HasSubstr("there is no " + id));
 }
 
-TEST_F(LivePublished, AnotherProcessOfTheSameNumberIsNotTakenForThePublisher) {
+TEST_F(LivePublished, ReusedPidIsNotThePublisher) {
   const Directory directory = Directory::make();
   Process earlier = Process::self();
   --earlier.start;
@@ -196,7 +196,7 @@ TEST_F(LivePublished, AnotherProcessOfTheSameNumberIsNotTakenForThePublisher) {
   DWELL_EXPECT_ERROR(self(), errc::invalid_argument, HasSubstr("publishes nothing"));
 }
 
-TEST_F(LivePublished, TheLastOneTakesTheSocketWithIt) {
+TEST_F(LivePublished, LastPublisherRemovesTheSocket) {
   for (int turn = 0; turn < 3; ++turn) {
     std::optional<Published> one(std::in_place, source_of(1), nullptr);
     std::optional<Published> two(std::in_place, source_of(2), nullptr);
@@ -211,7 +211,7 @@ TEST_F(LivePublished, TheLastOneTakesTheSocketWithIt) {
   }
 }
 
-TEST_F(LivePublished, WhatASourceThrowsIsTheAnswer) {
+TEST_F(LivePublished, ExceptionsOfTheSourceAreAnswers) {
   Source source = source_of(1);
   source.metrics = []() -> Metrics { throw Error(errc::device_lost, "the device is lost"); };
   source.diagnose = []() -> Diagnosis { throw std::runtime_error("enough"); };
@@ -267,7 +267,7 @@ TEST_F(LivePublished, ATraceArrivesAsItGrows) {
   EXPECT_EQ(asked, 1500ms);
 }
 
-TEST_F(LivePublished, ATraceHoldsUpNobodyElse) {
+TEST_F(LivePublished, TraceDoesNotBlockOthers) {
   Source source = source_of(1);
   std::promise<void> traces;
   std::promise<void> finish;
@@ -286,7 +286,7 @@ TEST_F(LivePublished, ATraceHoldsUpNobodyElse) {
   tracer.wait();
 }
 
-TEST_F(LivePublished, ATraceEndsWhenNobodyWaitsForIt) {
+TEST_F(LivePublished, TraceEndsWithItsReader) {
   Source source = source_of(1);
   std::promise<void> started;
   std::promise<void> ended;
@@ -307,7 +307,7 @@ TEST_F(LivePublished, ATraceEndsWhenNobodyWaitsForIt) {
   EXPECT_EQ(ended.get_future().wait_for(5s), std::future_status::ready);
 }
 
-TEST_F(LivePublished, AClientThatReadsNothingHoldsUpNobody) {
+TEST_F(LivePublished, SlowReaderDoesNotBlockOthers) {
   Source source = source_of(1);
   std::atomic<int> pieces{0};
   source.trace = [&](std::chrono::nanoseconds, TraceWriter& writer) { trace_without_end(writer, 0ms); };
@@ -326,14 +326,14 @@ TEST_F(LivePublished, AClientThatReadsNothingHoldsUpNobody) {
   EXPECT_LT(Clock::now() - begin, 1500ms);
 }
 
-TEST_F(LivePublished, ClientsThatSayNothingMakeOthersWaitForAMomentOnly) {
+TEST_F(LivePublished, SilentClientsDelayOthersBriefly) {
   const Published published(source_of(1), {});
   std::vector<File> silent;
   for (std::size_t i = 0; i < Server::kMost; ++i) silent.push_back(Directory::find(geteuid())->connect(Process::self()));
   EXPECT_EQ(self().runtimes(), RuntimeIds{1});
 }
 
-TEST_F(LivePublished, WaitsForTheRequestThatIsInsideItsSource) {
+TEST_F(LivePublished, DestructorWaitsForRunningRequests) {
   Source source = source_of(1);
   std::promise<void> inside;
   std::atomic<bool> left{false};
@@ -350,7 +350,7 @@ TEST_F(LivePublished, WaitsForTheRequestThatIsInsideItsSource) {
   EXPECT_TRUE(left);
 }
 
-TEST_F(LivePublished, AForkedChildPublishesNothingOfItsParents) {
+TEST_F(LivePublished, ForkedChildDoesNotPublishForItsParent) {
   std::optional<Published> published(std::in_place, source_of(1), nullptr);
   const Gate ready;
   const Gate finish;
@@ -373,7 +373,7 @@ TEST_F(LivePublished, AForkedChildPublishesNothingOfItsParents) {
   EXPECT_TRUE(test::ended_well(test::end_of(child)));
 }
 
-TEST_F(LivePublished, TheSocketDiesWithItsProcessThoughAChildLivesOn) {
+TEST_F(LivePublished, SocketClosesWithItsProcessDespiteChildren) {
   const Gate finish;
   const Gate ready;
   const test::SharedWithChildren<pid_t> grandchild;
@@ -395,7 +395,7 @@ TEST_F(LivePublished, TheSocketDiesWithItsProcessThoughAChildLivesOn) {
 
 // The answering thread reports its own signal mask, inherited from the accepting thread: /proc shows an empty mask for a thread that is
 // just ending.
-TEST_F(LivePublished, SignalsStayWithTheProgramsThreads) {
+TEST_F(LivePublished, SignalsAreBlockedOnServerThreads) {
   Source source = source_of(1);
   sigset_t blocked;
   sigemptyset(&blocked);
@@ -423,7 +423,7 @@ TEST_F(LivePublished, MayBeSwitchedOff) {
   EXPECT_FALSE(std::filesystem::exists(folder_));
 }
 
-TEST_F(LivePublished, WithoutAFolderThereIsALineAndTheProgramWorksOn) {
+TEST_F(LivePublished, MissingFolderIsOnlyAWarning) {
   setenv("DWELL_LIVE_DIR", (root_ / "missing" / "folder").c_str(), 1);
   std::vector<std::string> lines;
   {

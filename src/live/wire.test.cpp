@@ -14,7 +14,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(LiveWire, MetricsComeBackAsTheyWere) {
+TEST(LiveWire, MetricsRoundTrip) {
   Metrics sent = test::metrics_after(7);
   std::uint64_t next = 1000;
   sent.runtime = next++;
@@ -43,7 +43,7 @@ TEST(LiveWire, MetricsComeBackAsTheyWere) {
   EXPECT_EQ(got.workers[1].parks, 7U);
 }
 
-TEST(LiveWire, ADiagnosisComesBackAsItWas) {
+TEST(LiveWire, DiagnosisRoundTrips) {
   const Diagnosis sent = test::diagnosis_of_two();
   const auto bytes = encode(sent);
   const auto got = decode<Diagnosis>(bytes);
@@ -58,7 +58,7 @@ TEST(LiveWire, ADiagnosisComesBackAsItWas) {
   EXPECT_EQ(got.tasks[1].named, sent.tasks[1].named);
 }
 
-TEST(LiveWire, LinesOfALogComeBackAsTheyWere) {
+TEST(LiveWire, LogLinesRoundTrip) {
   const LogPage sent{{test::log_line("a\nb", level::error), test::log_line("")}, 42};
   const auto got = decode<LogPage>(encode(sent));
   EXPECT_EQ(encode(got), encode(sent));
@@ -83,7 +83,7 @@ TEST(LiveWire, AnotherVersionIsRefused) {
   DWELL_EXPECT_ERROR(decode<RuntimeIds>(bytes), errc::unsupported, HasSubstr("another version"));
 }
 
-TEST(LiveWire, NoBytesHarm) {
+TEST(LiveWire, DamagedBytesAreSafe) {
   const auto whole = encode(test::diagnosis_of_two());
   for (std::size_t size = 0; size < whole.size(); ++size)
     DWELL_EXPECT_ERROR(decode<Diagnosis>(std::span(whole).first(size)), errc::unsupported, testing::_);
@@ -104,13 +104,13 @@ TEST(LiveWire, NoBytesHarm) {
 }
 
 // Sums of decoded times must not overflow.
-TEST(LiveWire, TimesAreOfThisCentury) {
+TEST(LiveWire, TimesAreBounded) {
   LogRecord record = test::log_line("x");
   record.at = std::chrono::steady_clock::time_point(std::chrono::nanoseconds::min());
   DWELL_EXPECT_ERROR(decode<LogPage>(encode(LogPage{{record}, 1})), errc::unsupported, HasSubstr("no sense"));
 }
 
-TEST(LiveWire, ACircleOfNoTaskIsToldAsNone) {
+TEST(LiveWire, EmptyCircleIsPrinted) {
   Diagnosis diagnosis;
   diagnosis.cycles.emplace_back();
   EXPECT_THAT(to_string(decode<Diagnosis>(encode(diagnosis))), HasSubstr("circle: \n"));

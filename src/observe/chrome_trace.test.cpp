@@ -45,13 +45,13 @@ json only(const json& trace, const json& fields) {
 // Nanoseconds since kTraceStart.
 std::int64_t ns_of(const json& microseconds) { return std::llround(microseconds.get<double>() * 1000) - kTraceStart; }
 
-TEST(ChromeTrace, IsValidWithoutAnyPiece) {
+TEST(ChromeTrace, EmptyTraceIsValid) {
   const json trace = written({});
   EXPECT_TRUE(trace["traceEvents"].empty());
   EXPECT_EQ(trace["otherData"]["dropped"], 0);
 }
 
-TEST(ChromeTrace, NamesThatAreNoUtf8BecomeSome) {
+TEST(ChromeTrace, InvalidUtf8InNamesIsReplaced) {
   std::vector<Trace> pieces = test::sample_trace();
   for (Trace& piece : pieces)
     piece.names[0] =
@@ -91,14 +91,14 @@ TEST(ChromeTrace, SlicesHaveTheirTimesToTheNanosecond) {
   EXPECT_EQ(fetch["args"], json({{"id", 7}, {"count", 2}}));
 }
 
-TEST(ChromeTrace, WhatFailedIsRed) {
+TEST(ChromeTrace, FailedSlicesAreRed) {
   const json task = only(written(test::sample_trace()), {{"ph", "X"}, {"cat", "task"}, {"args", {{"id", 8}}}});
   EXPECT_EQ(task["name"], "say \"\xC2\xB5s\"\n");
   EXPECT_EQ(task["cname"], "terrible");
   EXPECT_EQ(task["args"]["failed"], true);
 }
 
-TEST(ChromeTrace, WhatTookNoTimeIsAnInstant) {
+TEST(ChromeTrace, ZeroDurationIsAnInstant) {
   const json trace = written(test::sample_trace());
   EXPECT_EQ(find(trace, {{"ph", "i"}, {"s", "t"}, {"cat", "mark"}, {"tid", 78}}).size(), 2U);
   EXPECT_EQ(only(trace, {{"ph", "i"}, {"cat", "node"}})["args"]["id"], 2);
@@ -118,7 +118,7 @@ TEST(ChromeTrace, SubmissionsFlowToTheirTasks) {
   EXPECT_EQ(find(trace, {{"ph", "s"}}).size(), 3U);
 }
 
-TEST(ChromeTrace, TasksFlowToThoseThatWaitForThem) {
+TEST(ChromeTrace, TasksFlowToTheirWaiters) {
   std::vector<Trace> pieces = test::sample_trace();
   pieces[0].arrows = {{7, 8}, {8, 9}, {6, 7}};
   const json trace = written(pieces);
@@ -162,7 +162,7 @@ TEST(ChromeTrace, ASubmissionFlowsToTheEndOfATaskOfSeveralGroups) {
   EXPECT_EQ(find(trace, {{"ph", "f"}, {"cat", "complete"}}).size(), 1U) << "of the launch alone";
 }
 
-TEST(ChromeTrace, SaysWhatWasDroppedAndHowFarTheClockMayBeOff) {
+TEST(ChromeTrace, ReportsDroppedEventsAndClockError) {
   std::vector<Trace> pieces = test::sample_trace();
   pieces[0].dropped = 2;
   EXPECT_EQ(written(pieces)["otherData"], json({{"device", "cuda:0"}, {"runtime", 1}, {"dropped", 7}, {"clock_error_ns", 41.5}}));

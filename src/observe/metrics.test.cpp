@@ -34,12 +34,12 @@ TEST(TimeHistogram, BucketsFollowEachOtherWithoutGaps) {
   EXPECT_EQ(TimeHistogram::bucket_of(~0ULL), TimeHistogram::kBuckets - 1);
 }
 
-TEST(TimeHistogram, NothingHasNoQuantile) {
+TEST(TimeHistogram, EmptyHistogramHasNoQuantile) {
   EXPECT_EQ(TimeHistogram().total(), 0U);
   EXPECT_EQ(TimeHistogram().quantile(0.5), 0);
 }
 
-TEST(TimeHistogram, QuantilesAreRightToWithinABucket) {
+TEST(TimeHistogram, QuantilesAreAccurateToABucket) {
   std::mt19937_64 random(7);
   std::lognormal_distribution<double> durations(8, 2);
   std::vector<std::uint64_t> times(10'000);
@@ -67,7 +67,7 @@ TEST(TimeHistogram, TheLastBucketHasNoEnd) {
   EXPECT_EQ(histogram_of({~0ULL}).quantile(1), static_cast<double>(TimeHistogram::least_of(TimeHistogram::kBuckets - 1)));
 }
 
-TEST(MetricsDifference, CountsAreOfTheInterval) {
+TEST(MetricsDifference, DifferenceCountsTheInterval) {
   Metrics earlier;
   earlier.submitted = 10;
   earlier.parks = 2;
@@ -143,7 +143,7 @@ TEST(MetricsTotals, AddUpAllVersionsOfAnOperator) {
   EXPECT_EQ(totals[1].min_ns, 7U);
 }
 
-TEST(MetricsDifference, SamplesAreThoseOfTheInterval) {
+TEST(MetricsDifference, DifferenceHasSamplesOfTheInterval) {
   Metrics earlier, later;
   earlier.operators = {timed_operator("add", 1, {10})};
   earlier.operators[0].waits = 2;
@@ -164,7 +164,7 @@ TEST(MetricsDifference, SamplesAreThoseOfTheInterval) {
   EXPECT_DOUBLE_EQ(op.mean_bytes(), 500);
 }
 
-TEST(MetricsDifference, ExtremesAreThoseOfTheIntervalToWithinABucket) {
+TEST(MetricsDifference, DifferenceHasExtremesToABucket) {
   Metrics earlier, later;
   earlier.operators = {timed_operator("add", 1, {10, 9000})};
   later.operators = {timed_operator("add", 1, {10, 9000, 1030, 2050})};
@@ -182,7 +182,7 @@ TEST(MetricsDifference, ExtremesAreThoseOfTheIntervalToWithinABucket) {
   EXPECT_EQ(op.max_ns, 0U);
 }
 
-TEST(MetricsDifference, AVersionThatIsNoLongerListedIsPartOfVersionZero) {
+TEST(MetricsDifference, RemovedVersionsArePartOfVersionZero) {
   Metrics earlier, later;
   earlier.operators = {timed_operator("add", 1, {5, 5, 5}), timed_operator("add", 2, {7}), timed_operator("mul", 1, {9})};
   later.operators = {timed_operator("add", 0, {5, 5, 5, 6}), timed_operator("add", 2, {7, 8}), timed_operator("mul", 1, {9})};
@@ -192,7 +192,7 @@ TEST(MetricsDifference, AVersionThatIsNoLongerListedIsPartOfVersionZero) {
   EXPECT_EQ(interval.operators[2].tasks, 0U);
 }
 
-TEST(MetricsDifference, RefusesWhatHasNoDifference) {
+TEST(MetricsDifference, RefusesIncomparableSnapshots) {
   Metrics earlier, later;
   later.at = earlier.at + std::chrono::seconds(1);
   EXPECT_NO_THROW(static_cast<void>(difference(later, earlier)));

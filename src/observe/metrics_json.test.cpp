@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::json;
 
-TEST(MetricsJson, HasTheNamesOfTheStructure) {
+TEST(MetricsJson, NamesMatchTheStructure) {
   const json object = json::parse(to_json(test::sample_metrics()));
   EXPECT_EQ(object["at_ns"], 5'000'000'000);
   EXPECT_EQ(object["runtime"], 1);
@@ -93,7 +93,7 @@ TEST(MetricsJson, TotalsAreOfAllVersions) {
   EXPECT_EQ(object["totals"][0]["failures"], 2);
 }
 
-TEST(MetricsJson, BucketsAreThoseThatHoldSomething) {
+TEST(MetricsJson, EmptyBucketsAreOmitted) {
   const Metrics metrics = test::sample_metrics();
   const json operators = json::parse(to_json(metrics))["operators"];
   TimeHistogram read;

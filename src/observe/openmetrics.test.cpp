@@ -89,7 +89,7 @@ TEST(OpenMetrics, CountersOfAnOperatorOnlyGrowWhileVersionsAreFolded) {
   }
 }
 
-TEST(OpenMetrics, AnOperatorThatOnlyWaitsInASampleIsShown) {
+TEST(OpenMetrics, OperatorWithWaitsOnlyIsShown) {
   Metrics metrics = test::sample_metrics();
   metrics.operators[0].sampled = 0;
   metrics.operators[0].sampled_bytes = 0;
@@ -114,7 +114,7 @@ TEST(OpenMetrics, FamiliesAreDescribed) {
   EXPECT_EQ(text.type.at("dwell_in_flight_slots"), "gauge");
 }
 
-TEST(OpenMetrics, BucketsAreCumulativeAndHoldWhatIsAtMostTheirEnd) {
+TEST(OpenMetrics, BucketsAreCumulativeWithInclusiveEnds) {
   const Exposition text = parsed(to_openmetrics(test::sample_metrics()));
   const std::string axpy = kAxpy;
   const auto bucket = [&](const std::string& le) {
@@ -146,7 +146,7 @@ TEST(OpenMetrics, BucketsAreCumulativeAndHoldWhatIsAtMostTheirEnd) {
   EXPECT_EQ(buckets, 32U) << "one for each power of two from 64 ns to 69 s, and the last";
 }
 
-TEST(OpenMetrics, WhatTakesLongerThanTheLastEndIsCounted) {
+TEST(OpenMetrics, TimesBeyondTheLastBucketAreCounted) {
   const Exposition text = parsed(to_openmetrics(test::sample_metrics()));
   const std::string slow = R"(dwell_operator_duration_seconds_bucket{runtime="1",device="cuda:0",operator="slow",le=")";
   EXPECT_EQ(text.series.at(slow + "68.719476735\"}"), 0);
@@ -160,7 +160,7 @@ TEST(OpenMetrics, LabelsAreEscaped) {
   EXPECT_FALSE(text.series.contains("dwell_operator_duration_seconds_count" + never)) << "nothing was timed";
 }
 
-TEST(OpenMetrics, TimesAreAbsentWhereNothingWasTimed) {
+TEST(OpenMetrics, UntimedOperatorsHaveNoTimes) {
   Metrics metrics;
   metrics.metering = Metering::counts;
   metrics.operators.resize(1);
@@ -175,7 +175,7 @@ TEST(OpenMetrics, TimesAreAbsentWhereNothingWasTimed) {
   EXPECT_TRUE(text.type.contains("dwell_worker_idle_seconds"));
 }
 
-TEST(OpenMetrics, WholeNumbersAreWrittenAsSuch) {
+TEST(OpenMetrics, IntegersHaveNoFraction) {
   EXPECT_NE(to_openmetrics(test::sample_metrics()).find("dwell_submitted_tasks_total{runtime=\"1\",device=\"cuda:0\"} 100000\n"),
             std::string::npos);
 }

@@ -40,7 +40,7 @@ View view_of(const std::vector<Trace>& pieces) {
   return view;
 }
 
-TEST(ProtobufWriter, EncodesAsTheSpecificationDoes) {
+TEST(ProtobufWriter, EncodesAsSpecified) {
   observe::ProtobufWriter writer;
   writer.varint(1, 150);
   writer.text(2, "testing");
@@ -127,7 +127,7 @@ TEST(Perfetto, SubmissionsFlowToTheirTasks) {
   EXPECT_THAT(view.slice("fetch", 7).ending_flows, IsEmpty());
 }
 
-TEST(Perfetto, TasksFlowToThoseThatWaitForThem) {
+TEST(Perfetto, TasksFlowToTheirWaiters) {
   std::vector<Trace> pieces = test::sample_trace();
   pieces[0].arrows = {{7, 8}, {7, 9}, {8, 9}, {6, 7}};
   const View view = view_of(pieces);
@@ -183,7 +183,7 @@ TEST(Perfetto, ALargeSubmissionHasFewFlows) {
   EXPECT_EQ(view_of({trace}).slice("submit", 0).flows.size(), 64U);
 }
 
-TEST(Perfetto, WhatTookNoTimeIsAnInstant) {
+TEST(Perfetto, ZeroDurationIsAnInstant) {
   const View view = view_of(test::sample_trace());
   const TrackSlice& node = view.slice("add (version 2)", 2);
   EXPECT_EQ(node.track, "worker 0");
@@ -195,7 +195,7 @@ TEST(Perfetto, WhatTookNoTimeIsAnInstant) {
   EXPECT_EQ(mark->track, "thread 78");
 }
 
-TEST(Perfetto, CountsWhatWasDroppedAndSaysHowFarTheClockMayBeOff) {
+TEST(Perfetto, ReportsDroppedEventsAndClockError) {
   std::vector<Trace> pieces = test::sample_trace();
   pieces[0].dropped = 2;
   const View view = view_of(pieces);
@@ -213,7 +213,7 @@ TEST(Perfetto, APieceWithoutEventsHasNoTimeOfItsOwn) {
 }
 
 // Occurs when the alignment of the clocks is corrected between two readings.
-TEST(Perfetto, TasksThatOverlapByLittleFollowEachOther) {
+TEST(Perfetto, SlightOverlapsAreRemoved) {
   Trace trace = test::sample_trace()[0];
   trace.events = {test::worker_event(EventKind::task, 1, 100, 50, 1), test::worker_event(EventKind::task, 1, 147, 50, 2),
                   test::worker_event(EventKind::task, 1, 196, 1, 3), test::worker_event(EventKind::lease, 1, 90, 100, 4)};

@@ -11,7 +11,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-TEST(TraceArrows, LeadFromATaskToThoseThatWaitForIt) {
+TEST(TraceArrows, LeadFromTasksToTheirWaiters) {
   TraceArrows arrows;
   arrows.add(std::vector<TraceArrow>{{1, 2}, {1, 3}, {2, 3}});
   EXPECT_THAT(arrows.begin(1), ElementsAre(1U, 2U));
@@ -21,7 +21,7 @@ TEST(TraceArrows, LeadFromATaskToThoseThatWaitForIt) {
   EXPECT_THAT(arrows.end(3), ElementsAre(2U, 3U));
 }
 
-TEST(TraceArrows, OfTasksThatNeverRunAreForgottenBeforeTheyFillTheMemory) {
+TEST(TraceArrows, OfTasksThatNeverRunAreBounded) {
   TraceArrows arrows(10);
   // All of one task: the limit counts arrows, not tasks.
   for (std::uint64_t i = 0; i < 11; ++i) arrows.add(std::vector<TraceArrow>{{1, 100 + i}});
@@ -32,7 +32,7 @@ TEST(TraceArrows, OfTasksThatNeverRunAreForgottenBeforeTheyFillTheMemory) {
   EXPECT_THAT(arrows.end(3), ElementsAre(12U));
 }
 
-TEST(TraceArrows, ThoseThatHaveEndedTakeNoRoom) {
+TEST(TraceArrows, EndedArrowsUseNoMemory) {
   TraceArrows arrows(10);
   for (std::uint64_t i = 0; i < 100; ++i) {
     arrows.add(std::vector<TraceArrow>{{i, i + 1}});
@@ -41,7 +41,7 @@ TEST(TraceArrows, ThoseThatHaveEndedTakeNoRoom) {
   }
 }
 
-TEST(TraceArrows, TheEndOfALaunchIsJoinedToItsBeginOnce) {
+TEST(TraceArrows, EndOfALaunchJoinsItsBeginOnce) {
   TraceArrows arrows(2);
   arrows.begin_launch(5);
   EXPECT_FALSE(arrows.end_launch(6));

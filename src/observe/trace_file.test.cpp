@@ -45,7 +45,7 @@ class TraceFileOnAFullDisc : public testing::TestWithParam<const char*> {
 INSTANTIATE_TEST_SUITE_P(Formats, TraceFileOnAFullDisc, testing::Values("work.json", "work.pftrace"),
                          [](const auto& format) { return std::filesystem::path(format.param).extension().string().substr(1); });
 
-TEST_P(TraceFileOnAFullDisc, LittleFailsWhenItIsFinishedAtTheLatest) {
+TEST_P(TraceFileOnAFullDisc, SmallTracesFailAtFinish) {
   const std::unique_ptr<TraceWriter> writer = trace_file(path_);
   expect_full([&] {
     writer->write(test::sample_trace()[0]);  // may stay in the buffer
@@ -53,7 +53,7 @@ TEST_P(TraceFileOnAFullDisc, LittleFailsWhenItIsFinishedAtTheLatest) {
   });
 }
 
-TEST_P(TraceFileOnAFullDisc, MuchFailsWhenItIsWritten) {
+TEST_P(TraceFileOnAFullDisc, LargeTracesFailAtWrite) {
   const std::unique_ptr<TraceWriter> writer = trace_file(path_);
   Trace piece = test::sample_trace()[0];
   const TraceEvent event = piece.events.at(0);
@@ -63,7 +63,7 @@ TEST_P(TraceFileOnAFullDisc, MuchFailsWhenItIsWritten) {
   expect_full([&] { writer->finish(); });
 }
 
-TEST_P(TraceFileOnAFullDisc, TheReasonIsThatOfTheWrite) {
+TEST_P(TraceFileOnAFullDisc, ErrorHasTheReasonOfTheWrite) {
   const std::unique_ptr<TraceWriter> writer = trace_file(path_);
   Trace piece = test::sample_trace()[0];
   const TraceEvent event = piece.events.at(0);
@@ -73,11 +73,11 @@ TEST_P(TraceFileOnAFullDisc, TheReasonIsThatOfTheWrite) {
   expect_full([&] { writer->finish(); });
 }
 
-TEST(TraceFile, ANameThatNoFileCanHaveIsRefused) {
+TEST(TraceFile, InvalidNameIsRefused) {
   DWELL_EXPECT_ERROR(static_cast<void>(trace_file("/tmp/" + std::string(300, 'x'))), errc::io_failed, HasSubstr("too long"));
 }
 
-TEST(TraceFile, WhatWasThereStaysUntilAPieceComes) {
+TEST(TraceFile, OldFileStaysUntilTheFirstPiece) {
   const jit::TemporaryDirectory folder;
   const std::filesystem::path path = folder.path() / "work.json";
   const auto content = [&] {

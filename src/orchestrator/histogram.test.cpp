@@ -11,7 +11,7 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-TEST(Histogram, NothingIsZero) {
+TEST(Histogram, EmptyIsZero) {
   const JobTimes times = Histogram().times();
   EXPECT_EQ(times.count, 0U);
   EXPECT_EQ(times.p99, nanoseconds(0));

@@ -164,7 +164,7 @@ TEST(Policy, WeightsDivideWorkers) {
   }
 }
 
-TEST(Policy, AHeavyTypeLeavesALightOneItsPart) {
+TEST(Policy, HeavyTypeDoesNotStarveALightOne) {
   // Jobs of four workers that run a hundred times as long.
   Load load({.workers = 16});
   load.add({}, {4, 0}, 1ms);
@@ -211,7 +211,7 @@ TEST(Policy, ALargeJobIsNotPassedOverForEver) {
   EXPECT_EQ(policy.in_use(large).jobs, 1U);
 }
 
-TEST(Policy, OneThatItsOwnLimitHoldsBackHoldsBackNobody) {
+TEST(Policy, JobAtItsTypesLimitDoesNotBlockOthers) {
   Policy policy({.workers = 4});
   const auto held = policy.add({.priority = 7, .limits = {.at_once = 1}});
   const auto other = policy.add({});
@@ -225,7 +225,7 @@ TEST(Policy, OneThatItsOwnLimitHoldsBackHoldsBackNobody) {
   }
 }
 
-TEST(Policy, WhatIsPutBackWaitsForAnEnd) {
+TEST(Policy, JobPutBackWaitsForAnEnd) {
   Policy policy({.workers = 10});
   const auto first = policy.add({.priority = 5});
   const auto second = policy.add({});
@@ -245,7 +245,7 @@ TEST(Policy, WhatIsPutBackWaitsForAnEnd) {
   EXPECT_EQ(policy.admit(0ns)->job, job);
 }
 
-TEST(Policy, WhatIsPutBackAgainAndAgainGetsTheDeviceAlone) {
+TEST(Policy, JobPutBackRepeatedlyRunsAlone) {
   Policy policy({.workers = 10});
   const auto scarce = policy.add({});
   const auto other = policy.add({});
@@ -266,7 +266,7 @@ TEST(Policy, WhatIsPutBackAgainAndAgainGetsTheDeviceAlone) {
   EXPECT_TRUE(alone);
 }
 
-TEST(Policy, SaysWhyAJobIsRefused) {
+TEST(Policy, ReportsWhyAJobIsRefused) {
   Policy policy({.workers = 8, .memory = 100});
   const auto type = policy.add({.limits = {.workers = 6, .memory = 200, .waiting = 2}});
   const auto check = [](const std::optional<Policy::Excess>& excess, const char* what, bool of_type, std::uint64_t value,
@@ -288,7 +288,7 @@ TEST(Policy, SaysWhyAJobIsRefused) {
   check(policy.full(type), "waiting", true, 3, 2);
 }
 
-TEST(Policy, IdleTimeEarnsNothing) {
+TEST(Policy, IdleTimeEarnsNoCredit) {
   Policy policy({.workers = 1});
   const auto busy = policy.add({});
   const auto idle = policy.add({});
@@ -308,7 +308,7 @@ TEST(Policy, IdleTimeEarnsNothing) {
   EXPECT_NEAR(static_cast<double>(std::ranges::count(types, busy)), 10, 1);
 }
 
-TEST(Policy, AJobRunsAloneRatherThanNever) {
+TEST(Policy, JobBeyondTheLimitsRunsAlone) {
   Policy policy({.workers = 8});
   const auto type = policy.add({});
   policy.enqueue(type, {6, 0});
