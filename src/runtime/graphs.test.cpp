@@ -43,7 +43,7 @@ Graphs::Flight flight_of(const std::shared_ptr<const Exec>& exec) {
   return flight;
 }
 
-TEST(GraphsTest, AnExecThatHasGoneIsNotFoundByItsNumberWhateverLiesThere) {
+TEST(GraphsTest, DestroyedExecIsNotFoundByNumber) {
   Graphs graphs;
   auto first = std::make_shared<PlainExec>();
   const auto second = std::make_shared<PlainExec>();
@@ -62,7 +62,7 @@ TEST(GraphsTest, AnExecThatHasGoneIsNotFoundByItsNumberWhateverLiesThere) {
   EXPECT_EQ(graphs.numbered(of_second), second);
 }
 
-TEST(GraphsTest, NamesAreThoseOfExecsThatAreThere) {
+TEST(GraphsTest, NamesAreOfLiveExecs) {
   Graphs graphs;
   const auto exec = std::make_shared<PlainExec>("step");
   graphs.add(4096, 1024, graphs.next_number(), exec, 0);
@@ -90,7 +90,7 @@ TEST(GraphsTest, UsersAreLaunchesAndTasksThatMayLaunch) {
   EXPECT_THAT(graphs.users(4096), ElementsAre(9));
 }
 
-TEST(GraphsTest, APlaceTellsWhetherOthersHaveLainThere) {
+TEST(GraphsTest, PlaceKnowsEarlierExecs) {
   Graphs graphs;
   const auto exec = std::make_shared<PlainExec>();
   const auto before = std::chrono::steady_clock::now();

@@ -7,7 +7,7 @@
 namespace dwell {
 namespace {
 
-TEST(ElementTypeData, NamesLeadBackToTheType) {
+TEST(ElementTypeData, NamesRoundTrip) {
   for (const ElementType type : kElementTypes) EXPECT_EQ(element_type_named(name_of(type)), type) << name_of(type);
   for (const char* const name : {"", "f", "float", "f128", "F32", "complex"}) EXPECT_EQ(element_type_named(name), std::nullopt) << name;
   EXPECT_EQ(element_type_names(), "f16, bf16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64, bool, complex64, complex128");

@@ -8,7 +8,7 @@
 namespace dwell {
 namespace {
 
-TEST(Error, EachCodeHasASentenceOfItsOwn) {
+TEST(Error, EachCodeHasItsMessage) {
   std::set<std::string> sentences;
   const int last = static_cast<int>(errc::interrupted);
   for (int code = 0; code <= last; ++code) sentences.insert(error_category().message(code));

@@ -9,7 +9,7 @@ struct Three {
   char bytes[3];
 };
 
-TEST(Signature, ReadsAsCppWouldWriteIt) {
+TEST(Signature, PrintsAsCpp) {
   EXPECT_EQ(Signature().text(), "()");
   const auto all = Signature::of<bool, signed char, u16, i32, u64, float, double, Three, Span<float>, Span<const i64>, Span<Three>>();
   EXPECT_EQ(all.text(),

@@ -59,7 +59,7 @@ class HostCallsTest : public testing::Test {
   HostCalls calls_{[this](std::uint64_t position) { return position == 77 && done_; }};
 };
 
-TEST_F(HostCallsTest, RunsWhatIsCalledAndLetsGoOfTheCallerWithItsLaunch) {
+TEST_F(HostCallsTest, RunsCallsAndReleasesTheCallerWithItsLaunch) {
   auto caller = launched([] {});
   caller->called = 3;
   EXPECT_TRUE(caller->eventually(3));
@@ -75,7 +75,7 @@ TEST_F(HostCallsTest, RunsWhatIsCalledAndLetsGoOfTheCallerWithItsLaunch) {
   EXPECT_TRUE(left.expired());
 }
 
-TEST_F(HostCallsTest, ALaunchThatIsNotPlacedKeepsNothing) {
+TEST_F(HostCallsTest, UnsubmittedLaunchKeepsNothing) {
   auto caller = std::make_shared<Caller>([] {});
   calls_.launches(caller);
   calls_.placed(*caller, std::nullopt);
@@ -85,7 +85,7 @@ TEST_F(HostCallsTest, ALaunchThatIsNotPlacedKeepsNothing) {
   EXPECT_TRUE(left.expired());
 }
 
-TEST_F(HostCallsTest, WhileOneWaitsOthersRunOnAnotherThread) {
+TEST_F(HostCallsTest, OthersRunOnAnotherThreadWhileOneWaits) {
   std::promise<void> begun;
   std::promise<std::thread::id> inner;
   auto first = launched([&] {
@@ -117,7 +117,7 @@ TEST_F(HostCallsTest, KnowsWhoseCallbackRuns) {
   EXPECT_TRUE(caller->eventually(1));
 }
 
-TEST_F(HostCallsTest, TellsWhichCallsAreOpenAndForWhatTheirCallbacksWait) {
+TEST_F(HostCallsTest, ListsOpenCallsAndWaitsOfTheirCallbacks) {
   HostCalls other([](std::uint64_t) { return false; });
   EXPECT_TRUE(calls_.open().empty());
   std::promise<void> waits_here;
@@ -171,7 +171,7 @@ TEST_F(HostCallsTest, TellsWhichCallsAreOpenAndForWhatTheirCallbacksWait) {
   EXPECT_TRUE(late->eventually(2));
 }
 
-TEST_F(HostCallsTest, FinishWaitsForCallbacksAndTakesNoMore) {
+TEST_F(HostCallsTest, FinishWaitsForCallbacksAndRefusesMore) {
   std::promise<void> begun;
   auto caller = launched([&] {
     begun.set_value();

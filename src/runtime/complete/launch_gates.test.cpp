@@ -50,7 +50,7 @@ class LaunchGatesTest : public testing::Test {
   std::atomic<std::uint32_t> alias_{5};
 };
 
-TEST_F(LaunchGatesTest, ALaunchHasOneGateThatOpensWhenItHasEnded) {
+TEST_F(LaunchGatesTest, LaunchHasOneGateThatOpensAtItsEnd) {
   const std::uint64_t one = launch();
   const std::uint64_t two = launch();
   detail::Waits waits = waits_for({one, 77, two}, 4);
@@ -77,7 +77,7 @@ TEST_F(LaunchGatesTest, ALaunchHasOneGateThatOpensWhenItHasEnded) {
   EXPECT_TRUE(eventually_open(waits.position[0]));
 }
 
-TEST_F(LaunchGatesTest, ALaunchThatHasEndedIsLeftOut) {
+TEST_F(LaunchGatesTest, EndedLaunchHasNoGate) {
   const std::uint64_t one = launch();
   const std::uint64_t two = launch();
   device_->end_launch(0);
@@ -108,7 +108,7 @@ TEST_F(LaunchGatesTest, WithoutRoomThereIsNoGate) {
   EXPECT_TRUE(eventually_open(128));
 }
 
-TEST_F(LaunchGatesTest, AtTheEndOfTheRuntimeAllOpen) {
+TEST_F(LaunchGatesTest, AllOpenWhenTheRuntimeEnds) {
   detail::Waits waits = waits_for({launch()});
   ASSERT_TRUE(gates_.try_replace(waits, alias_));
   notifier_.finish();

@@ -27,7 +27,7 @@ std::size_t threads() {
   return count;
 }
 
-TEST(Notifier, StartsNoThreadUntilItIsAsked) {
+TEST(Notifier, StartsItsThreadWithTheFirstCallback) {
   // A sanitizer starts a thread of its own with the first one. /proc lists a thread for a moment after its join.
   pid_t first = 0;
   std::thread([&] { first = gettid(); }).join();
@@ -80,7 +80,7 @@ TEST(Notifier, ALongWaitDelaysNoOtherCallback) {
   EXPECT_THAT(order, testing::ElementsAre(1, 2, 0));
 }
 
-TEST(Notifier, FinishCallsTheRemainingCallbacksAndTakesNoMore) {
+TEST(Notifier, FinishRunsRemainingCallbacksAndRefusesMore) {
   Notifier notifier({});
   int calls = 0;
   for (int i = 0; i < 2; ++i) notifier.when([] { return false; }, [&] { ++calls; });
@@ -91,7 +91,7 @@ TEST(Notifier, FinishCallsTheRemainingCallbacksAndTakesNoMore) {
   EXPECT_EQ(calls, 2);
 }
 
-TEST(Notifier, TakesACallbackThatItWillCallAndLeavesOneThatItRefuses) {
+TEST(Notifier, MovesACallbackOnlyIfAccepted) {
   Notifier notifier({});
   std::promise<std::thread::id> dropped;
   std::shared_ptr<void> held(nullptr, [&](void*) { dropped.set_value(std::this_thread::get_id()); });
@@ -134,7 +134,7 @@ TEST(Notifier, CountsInAnEventfd) {
   EXPECT_EQ(::poll(&poll, 1, 0), 0);
 }
 
-TEST(Notifier, SeveralThreadsAskWhileItFinishes) {
+TEST(Notifier, SeveralThreadsAddCallbacksWhileItFinishes) {
   for (int turn = 0; turn < 20; ++turn) {
     std::atomic<int> asked{0};
     std::atomic<int> called{0};

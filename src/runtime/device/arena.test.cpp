@@ -44,7 +44,7 @@ TEST_F(ArenaTest, BeginsWithItsHeaderAndControl) {
   });
 }
 
-TEST_F(ArenaTest, WhatIsGivenBackIsUsedAgainAndBecomesOneHole) {
+TEST_F(ArenaTest, FreedMemoryIsReusedAndMerged) {
   auto a = arena_.take(300);
   auto b = arena_.take(300);
   auto c = arena_.take(300);
@@ -60,7 +60,7 @@ TEST_F(ArenaTest, WhatIsGivenBackIsUsedAgainAndBecomesOneHole) {
   EXPECT_GT(arena_.take(1)->offset(), d->offset());
 }
 
-TEST_F(ArenaTest, PiecesKeepWhatTheyHoldWhileItGrowsAndMoves) {
+TEST_F(ArenaTest, PiecesKeepTheirContentsWhenItGrowsAndMoves) {
   std::mt19937 random(1);
   std::vector<std::pair<std::unique_ptr<Arena::Piece>, std::uint8_t>> pieces;
   for (int round = 0; round < 2000; ++round) {
@@ -82,7 +82,7 @@ TEST_F(ArenaTest, PiecesKeepWhatTheyHoldWhileItGrowsAndMoves) {
   }
 }
 
-TEST_F(ArenaTest, AMoveTakesTheLeaseAlong) {
+TEST_F(ArenaTest, MoveUpdatesTheLease) {
   const auto table = arena_.take_cleared(64);
   std::uint32_t elsewhere = 0;
   device::Lease lease{};
@@ -99,7 +99,7 @@ TEST_F(ArenaTest, AMoveTakesTheLeaseAlong) {
   EXPECT_EQ(lease.failures, nullptr);
 }
 
-TEST_F(ArenaTest, MoreThanTheDeviceHasIsRefused) {
+TEST_F(ArenaTest, TooManyBytesAreRefused) {
   const auto piece = arena_.take(100);
   DWELL_EXPECT_ERROR(arena_.take(std::size_t{1} << 46U), errc::out_of_memory, testing::HasSubstr("arena"));
   EXPECT_EQ(arena_.take(100)->offset(), piece->offset() + 256) << "nothing is lost";

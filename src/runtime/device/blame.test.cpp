@@ -17,7 +17,7 @@ Holder holder_of(std::uint32_t worker, std::uint64_t position, std::uint32_t opc
 std::string opcode_text(std::uint32_t opcode) { return "operator " + std::to_string(opcode); }
 std::string launch_text(std::uint64_t position) { return position == 17 ? "graph 'step'" : "a graph"; }
 
-TEST(Blame, NamesWhatRan) {
+TEST(Blame, NamesRunningTasks) {
   EXPECT_EQ(blame({holder_of(3, 17, 5)}, true, "", opcode_text, launch_text), "; it was running operator 5, ticket 17, on worker 3");
   EXPECT_EQ(blame({}, true, "", opcode_text, launch_text), "");
   EXPECT_THAT(blame({holder_of(3, 17, 5)}, false, "", opcode_text, launch_text), testing::StartsWith("; no task was running"));

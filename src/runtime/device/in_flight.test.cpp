@@ -36,7 +36,7 @@ class InFlightTasksTest : public testing::Test {
   InFlightTasks tasks_{bench_.in_flight.data(), 3, bench_.queue};
 };
 
-TEST_F(InFlightTasksTest, TellsWhatWorkersHaveNoted) {
+TEST_F(InFlightTasksTest, ReadsTheWorkersRecords) {
   for (int i = 0; i < 70; ++i) submit();
   const std::uint64_t wrapped = kFirst + 66;
   runs(0, wrapped, 0x1FFF);
@@ -82,7 +82,7 @@ TEST_F(InFlightTasksTest, HoldersAreTasksThatRunOrHaveEnded) {
   EXPECT_TRUE(tasks_.records(3)[0].over);
 }
 
-TEST_F(InFlightTasksTest, WhatIsMarkedIsOverUntilTheWorkerNotesAnew) {
+TEST_F(InFlightTasksTest, MarkedRecordsAreOverUntilTheNextRecord) {
   const std::uint64_t one = submit();
   runs(0, one);
   tasks_.mark_over();
@@ -95,7 +95,7 @@ TEST_F(InFlightTasksTest, WhatIsMarkedIsOverUntilTheWorkerNotesAnew) {
   EXPECT_FALSE(tasks_.records(3)[1].over);
 }
 
-TEST_F(InFlightTasksTest, TellsForHowLong) {
+TEST_F(InFlightTasksTest, ReportsTheTimeOfHolders) {
   const std::uint64_t one = submit();
   runs(0, one);
   EXPECT_EQ(tasks_.holders(3, false)[0].since, 0ns) << "nobody has looked yet";

@@ -65,7 +65,7 @@ TEST_F(JanitorTest, NothingIsDestroyedOnTheCallersThread) {
   EXPECT_EQ(urgent_, 0);
 }
 
-TEST_F(JanitorTest, NothingIsDestroyedBeforeTheLoopIsOffTheDevice) {
+TEST_F(JanitorTest, DestructionWaitsUntilTheLoopIsOffTheDevice) {
   take();
   EXPECT_TRUE(stays_at(0));
   janitor_->now();
@@ -96,7 +96,7 @@ TEST_F(JanitorTest, LargeThingsDoNotWait) {
   EXPECT_TRUE(stays_at(1, 2 * Janitor::kBreak)) << "the oldest alone";
 }
 
-TEST_F(JanitorTest, ALongWaitEndsInDestruction) {
+TEST_F(JanitorTest, LongWaitForcesDestruction) {
   janitor_ = std::make_unique<Janitor>(around(), 300ms);
   take();
   EXPECT_TRUE(stays_at(0, 100ms));
@@ -105,7 +105,7 @@ TEST_F(JanitorTest, ALongWaitEndsInDestruction) {
   EXPECT_EQ(urgent_, 2);
 }
 
-TEST_F(JanitorTest, AFailureBeforeTheDestructionDestroysAllTheSame) {
+TEST_F(JanitorTest, FailureBeforeDestructionStillDestroys) {
   janitor_ =
       std::make_unique<Janitor>([](bool, const std::function<void()>&) -> bool { throw std::runtime_error("the device has failed"); });
   take();
@@ -136,7 +136,7 @@ TEST_F(JanitorTest, ANullReferenceIsIgnored) {
   EXPECT_EQ(destroyed_, 0);
 }
 
-TEST_F(JanitorTest, DestroyingMayGiveMoreToTheJanitor) {
+TEST_F(JanitorTest, DestructorsMayUseTheJanitor) {
   parked_ = true;
   janitor_->take(std::shared_ptr<void>(this, [this](void*) { take(); }));
   EXPECT_TRUE(comes_to(1));

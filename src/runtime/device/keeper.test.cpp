@@ -47,7 +47,7 @@ TEST_F(KeeperTest, ASubmitterStartsTheLeaseItself) {
   EXPECT_EQ(starts(), 1) << "one is on the device already";
 }
 
-TEST_F(KeeperTest, WorkersAreAsManyAsTheImageLeavesRoomFor) {
+TEST_F(KeeperTest, WorkersFitTheImage) {
   device_->room = 3;
   open();
   submit();
@@ -55,7 +55,7 @@ TEST_F(KeeperTest, WorkersAreAsManyAsTheImageLeavesRoomFor) {
   EXPECT_EQ(device_->last_lease().crew, 1U);
 }
 
-TEST_F(KeeperTest, ALeaseFollowsWhileWorkIsLeft) {
+TEST_F(KeeperTest, NextLeaseStartsWhileWorkIsLeft) {
   open();
   const std::uint64_t position = submit();
   for (int turn = 1; turn < 5; ++turn) {
@@ -67,7 +67,7 @@ TEST_F(KeeperTest, ALeaseFollowsWhileWorkIsLeft) {
   EXPECT_TRUE(rests());
 }
 
-TEST_F(KeeperTest, TheNextSubmitterStartsALeaseAfterARest) {
+TEST_F(KeeperTest, SubmitterStartsALeaseAfterAPause) {
   open();
   for (int turn = 1; turn < 20; ++turn) {
     const std::uint64_t position = submit();
@@ -200,7 +200,7 @@ TEST_F(KeeperTest, ASlotIsUsedAgainWhenItsLeaseHasLeft) {
 
 // ---- Images ----
 
-TEST_F(KeeperTest, ANewImageOfAsManyWorkersTakesOverWithoutAPark) {
+TEST_F(KeeperTest, NewImageWithEqualWorkersNeedsNoPark) {
   open();
   submit();
   const int before = device_->finishes;
@@ -215,7 +215,7 @@ TEST_F(KeeperTest, ANewImageOfAsManyWorkersTakesOverWithoutAPark) {
   EXPECT_TRUE(one_image_is_left());
 }
 
-TEST_F(KeeperTest, ANewImageStartsBeforeTheLeasesOfTheOldOneAreAskedOver) {
+TEST_F(KeeperTest, NewImageStartsBeforeOldLeasesAreAskedToEnd) {
   device_->obeys = false;
   settings_.lease_time = 10s;
   open();
@@ -235,7 +235,7 @@ TEST_F(KeeperTest, ANewImageStartsBeforeTheLeasesOfTheOldOneAreAskedOver) {
   EXPECT_THAT(device_->leases(), ElementsAre(2));
 }
 
-TEST_F(KeeperTest, ANewImageOfAnotherNumberOfWorkersParksAndReseats) {
+TEST_F(KeeperTest, NewImageWithOtherWorkersParksAndReseats) {
   device_->begins = false;
   open();
   submit();
@@ -281,7 +281,7 @@ TEST_F(KeeperTest, ALeaseThatLaidOutTheSeatsAndLeftWithoutWorkIsFollowed) {
   EXPECT_EQ(device_->last_lease().lays_out, 0U);
 }
 
-TEST_F(KeeperTest, APauseFindsTheDeviceEmptyAndLetsTheLoopComeBack) {
+TEST_F(KeeperTest, PauseEmptiesTheDeviceAndRestartsTheLoop) {
   device_->begins = true;
   open();
   submit();
@@ -335,7 +335,7 @@ TEST_F(KeeperTest, AShortLeaseStaysBesideACallThatWaitsForTheDevice) {
   finish_all();
 }
 
-TEST_F(KeeperTest, ATaskThatRunsLongKeepsTheLoopFromPausingAndOthersGoOn) {
+TEST_F(KeeperTest, LongTaskPreventsAPauseAndOthersRun) {
   device_->obeys = false;
   settings_.lease_time = 100s;  // no lease rolls by itself
   open();
@@ -435,7 +435,7 @@ TEST_F(KeeperTest, AQuietHandOverToAnotherNumberOfWorkersNeedsAPark) {
 }
 
 // Any driver call may wait until the device is idle. This thread needs the same locks as other threads' calls.
-TEST_F(KeeperTest, ABurstHasItsEndBeforeAnyOtherCallOfTheDriver) {
+TEST_F(KeeperTest, BurstEndIsSubmittedBeforeOtherDriverCalls) {
   settings_.bursts = true;
   open();
   const std::uint64_t task = submit();
@@ -453,7 +453,7 @@ TEST_F(KeeperTest, ABurstHasItsEndBeforeAnyOtherCallOfTheDriver) {
   EXPECT_EQ(bench_.named(task + 1), 1U);
 }
 
-TEST_F(KeeperTest, ABurstThatNothingCanBeOrderedBehindIsAFailureOfTheDevice) {
+TEST_F(KeeperTest, FailedOrderBehindABurstFailsTheDevice) {
   settings_.bursts = true;
   open();
   submit();

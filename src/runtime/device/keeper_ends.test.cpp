@@ -62,7 +62,7 @@ TEST_F(KeeperEndsTest, ParksAreCounted) {
   EXPECT_THROW(keeper_->resume(), Error);
 }
 
-TEST_F(KeeperEndsTest, AllParksCanBeUndoneAtOnce) {
+TEST_F(KeeperEndsTest, ResumeAllUndoesAllParks) {
   open();
   for (int i = 0; i < 3; ++i) keeper_->park();
   submit();
@@ -97,7 +97,7 @@ TEST_F(KeeperEndsTest, ANewImageWaitsForAParkToEnd) {
   EXPECT_TRUE(started(2));  // at once, or by the keeper's thread
 }
 
-TEST_F(KeeperEndsTest, ATryToParkAsksNoLeaseToEnd) {
+TEST_F(KeeperEndsTest, TryParkAsksNoLeaseToEnd) {
   open();
   const std::uint64_t task = submit();
   EXPECT_FALSE(keeper_->try_park_loop(20ms)) << "the lease goes on";
@@ -122,7 +122,7 @@ TEST_F(KeeperEndsTest, ATryToParkAsksNoLeaseToEnd) {
   EXPECT_TRUE(started(3));
 }
 
-TEST_F(KeeperEndsTest, WorkersAreAsManyAsFitAndAsWereAskedFor) {
+TEST_F(KeeperEndsTest, WorkersAreLimitedByRoomAndRequest) {
   open();
   const auto program = backend_.load({});
   EXPECT_EQ(keeper_->workers_of(*program), kWorkers);
@@ -213,7 +213,7 @@ TEST_F(KeeperEndsTest, AFaultEndsAWaitForTheLeasesOfAnOldImage) {
   device_->end_leases();
 }
 
-TEST_F(KeeperEndsTest, ItsThreadLooksForTasksThatOverstay) {
+TEST_F(KeeperEndsTest, ThreadDetectsTimeouts) {
   device_->obeys = false;
   settings_.task_timeout = 30ms;
   open();

@@ -25,7 +25,7 @@ class RingSlotsTest : public testing::Test {
   RingSlots slots_{bench_.ring.data(), 7};
 };
 
-TEST_F(RingSlotsTest, ATaskIsThereInItsLapAlone) {
+TEST_F(RingSlotsTest, TaskIsValidOnlyInItsLap) {
   EXPECT_FALSE(slots_.header(5));
   const std::vector<u32> words = {11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23};
   const detail::Task task = test::task_of(words);
@@ -39,7 +39,7 @@ TEST_F(RingSlotsTest, ATaskIsThereInItsLapAlone) {
   EXPECT_FALSE(slots_.header(5 + 128)) << "the next lap's is not written yet";
 }
 
-TEST_F(RingSlotsTest, TheListStandsBehindTheArguments) {
+TEST_F(RingSlotsTest, WaitListFollowsTheArguments) {
   const detail::Task task = test::task_of({1, 2, 3, 4});
   WaitingFor list;
   list.add((7ULL << 32U) + 1, WaitingFor::Kind::soft);
@@ -50,7 +50,7 @@ TEST_F(RingSlotsTest, TheListStandsBehindTheArguments) {
   EXPECT_THAT(bench_.waits(0), ElementsAre((7ULL << 32U) + 1, 2 + test::Bench::kHard));
 }
 
-TEST_F(RingSlotsTest, PlainTasksGoOnBehindTheEndOfTheRing) {
+TEST_F(RingSlotsTest, PlainTasksWrapAroundTheRing) {
   std::vector<detail::FirstSlot> tasks;
   for (u32 i = 0; i < 4; ++i) tasks.push_back(test::task_of({i}).first);
   slots_.write_plain(126, tasks.data(), tasks.size(), 6, 0);
@@ -63,7 +63,7 @@ TEST_F(RingSlotsTest, PlainTasksGoOnBehindTheEndOfTheRing) {
   EXPECT_FALSE(slots_.header(0)) << "it is of the second lap";
 }
 
-TEST_F(RingSlotsTest, AnEntryToPassOverIsInEachQuad) {
+TEST_F(RingSlotsTest, PassEntryIsInEachQuad) {
   const Header header{0, 0, 3, 0, 0, 0, device::source::pass};
   slots_.write_entry(20, header, 77);
   for (std::uint64_t at = 20; at < 23; ++at)
@@ -71,7 +71,7 @@ TEST_F(RingSlotsTest, AnEntryToPassOverIsInEachQuad) {
       EXPECT_THAT(quad(at, i).word, ElementsAre(header.word0(), header.word1(), 77U)) << at << ", quad " << i;
 }
 
-TEST_F(RingSlotsTest, AnOpenGateSaysSoInItsLap) {
+TEST_F(RingSlotsTest, OpenGateIsMarkedInItsLap) {
   slots_.open_gate(128 + 4);
   EXPECT_EQ(quad(4, device::gates::kQuad).lap, 2U);
   EXPECT_EQ(quad(4, device::gates::kQuad).word[0], device::gates::kOpen);

@@ -23,7 +23,7 @@ class SubmissionQueueTest : public QueueSuite {
 
 // ---- Slots ----
 
-TEST_F(SubmissionQueueTest, ATaskOfEachLengthStandsInTheRing) {
+TEST_F(SubmissionQueueTest, TasksOfAllLengthsAreWritten) {
   for (u32 words = 0; words <= detail::kMaxWords; ++words) {
     const auto position = submit(counted(words), detail::kMemory, 1);
     ASSERT_TRUE(position);
@@ -39,13 +39,13 @@ TEST_F(SubmissionQueueTest, ATaskOfEachLengthStandsInTheRing) {
   }
 }
 
-TEST_F(SubmissionQueueTest, GroupsTravelInTheHeader) {
+TEST_F(SubmissionQueueTest, HeaderHasTheGroups) {
   const auto position = submit({1, 2}, detail::kWide, 0xFFFF);
   EXPECT_EQ(bench_.header(*position).groups, 0xFFFFU);
   EXPECT_EQ(bench_.header(*position).flags, flag::wide);
 }
 
-TEST_F(SubmissionQueueTest, ABatchTakesNeighbouringPlaces) {
+TEST_F(SubmissionQueueTest, BatchUsesConsecutivePositions) {
   EXPECT_EQ(submit(), 0U);
   const std::vector<detail::FirstSlot> slots = {task_of({7}).first, task_of({8}).first, task_of({9}).first};
   std::uint64_t last = 0;
@@ -76,7 +76,7 @@ TEST_F(SubmissionQueueTest, ALongTaskThatFitsTheWindowIsNotPadded) {
 
 // ---- Credit ----
 
-TEST_F(SubmissionQueueTest, AFullRingTakesAsManyAsFit) {
+TEST_F(SubmissionQueueTest, FullRingAcceptsAsManyAsFit) {
   EXPECT_EQ(submit_many(100), 100U);
   EXPECT_EQ(submit_many(100), 28U);
   EXPECT_FALSE(submit());
@@ -86,7 +86,7 @@ TEST_F(SubmissionQueueTest, AFullRingTakesAsManyAsFit) {
   EXPECT_FALSE(submit());
 }
 
-TEST_F(SubmissionQueueTest, CreditComesInOrder) {
+TEST_F(SubmissionQueueTest, CreditIsReturnedInOrder) {
   submit_many(128);
   bench_.finish(1);
   EXPECT_FALSE(submit()) << "the place of 0 is the next one";
@@ -102,7 +102,7 @@ TEST_F(SubmissionQueueTest, ALongTaskWithoutRoomLeavesNoTrace) {
   EXPECT_EQ(queue().submitted(), 125U);
 }
 
-TEST_F(SubmissionQueueTest, DoneStaysDoneWhenThePlaceIsUsedAgain) {
+TEST_F(SubmissionQueueTest, DoneStaysTrueWhenThePositionIsReused) {
   EXPECT_EQ(submit(), 0U);
   EXPECT_FALSE(queue().done(0));
   EXPECT_FALSE(queue().succeeded(0));
@@ -120,7 +120,7 @@ TEST_F(SubmissionQueueTest, DoneStaysDoneWhenThePlaceIsUsedAgain) {
   EXPECT_TRUE(queue().done(0)) << "by its entry the place is another task's";
 }
 
-TEST_F(SubmissionQueueTest, ReapedIsTheUnbrokenRun) {
+TEST_F(SubmissionQueueTest, ReapedCoversConsecutiveCompletions) {
   submit_many(4);
   for (const u32 at : {0U, 1U, 3U}) bench_.finish(at);
   EXPECT_FALSE(queue().reap());
@@ -136,7 +136,7 @@ class SubmissionQueueAtTheEdge : public SubmissionQueueTest {
   SubmissionQueueAtTheEdge() : SubmissionQueueTest(7, kEdge - 64) {}
 };
 
-TEST_F(SubmissionQueueAtTheEdge, PositionsGoOnWhereThirtyTwoBitsEnd) {
+TEST_F(SubmissionQueueAtTheEdge, PositionsContinueBeyond32Bits) {
   EXPECT_EQ(submit_many(60), 60U);
   EXPECT_EQ(submit(counted(50)), kEdge) << "behind padding";
   EXPECT_EQ(submit_many(500), 59U);
@@ -193,7 +193,7 @@ TEST_F(SubmissionQueueCause, TheFirstFailureOfAChainIsNamed) {
   expect_cause(*third, *bad);
 }
 
-TEST_F(SubmissionQueueCause, OfSeveralTheFirstThatHasFailedIsNamed) {
+TEST_F(SubmissionQueueCause, CauseIsTheFirstFailureOfSeveral) {
   const auto good = *submit();
   const auto hard = *submit();
   const auto bad = *submit();
@@ -219,7 +219,7 @@ TEST_F(SubmissionQueueCause, OfSeveralTheFirstThatHasFailedIsNamed) {
   EXPECT_FALSE(queue().result(unharmed).cause) << "the end of the runtime has cancelled it";
 }
 
-TEST_F(SubmissionQueueCause, ATaskThatTheEndOfTheRuntimeCancelsHasNone) {
+TEST_F(SubmissionQueueCause, TaskCancelledByCloseHasNoCause) {
   submit();
   const auto second = submit({}, detail::kLink);
   const auto bad = submit({}, detail::kLink);
@@ -235,7 +235,7 @@ TEST_F(SubmissionQueueCause, ATaskThatTheEndOfTheRuntimeCancelsHasNone) {
 
 // ---- Failures ----
 
-TEST_F(SubmissionQueueTest, AFailureIsRememberedWithItsOperator) {
+TEST_F(SubmissionQueueTest, FailuresKeepTheirOperator) {
   submit_many(3);
   alias_ = 6;
   submit();
@@ -259,7 +259,7 @@ class SubmissionQueueOf65536 : public SubmissionQueueTest {
   SubmissionQueueOf65536() : SubmissionQueueTest(16) {}
 };
 
-TEST_F(SubmissionQueueOf65536, OfVeryManyFailuresTheLatestAreRemembered) {
+TEST_F(SubmissionQueueOf65536, LatestFailuresAreKept) {
   for (u32 turn = 0; turn < 5; ++turn) {
     for (const std::uint64_t end = queue().tail() + submit_many(65536); queue().reaped() != end; queue().reap())
       for (std::uint64_t at = queue().reaped(); at < end; ++at) bench_.finish(at, 1);
@@ -298,7 +298,7 @@ class SubmissionQueueNames : public SubmissionQueueTest {
   }
 };
 
-TEST_F(SubmissionQueueNames, AnArgumentAnywhereIsFound) {
+TEST_F(SubmissionQueueNames, ArgumentsAreFoundAtAnyPlace) {
   for (u32 before = 0; before + 3 <= detail::kMaxWords; ++before) {
     const auto position = submit(span_words(before), detail::kMemory);
     ASSERT_TRUE(queue().names(*position, kAddress, kAddress + 1)) << before << " words before it";
@@ -340,7 +340,7 @@ TEST_F(SubmissionQueueTest, ARequestStandsBehindTheDrainsBeforeIt) {
   EXPECT_EQ(bench_.header(1).drains, 1U);
 }
 
-TEST_F(SubmissionQueueTest, AnAliasDividesTheTasksByTheirTickets) {
+TEST_F(SubmissionQueueTest, AliasSwitchesAtOnePosition) {
   submit_many(3);
   submit(counted(20));
   EXPECT_EQ(bench_.switch_alias(alias_, 8), 5U);
@@ -381,7 +381,7 @@ TEST_F(SubmissionQueueTest, AliasesChangeAtOnePosition) {
   EXPECT_TRUE(std::is_sorted(opcodes.begin(), opcodes.end()));
 }
 
-TEST_F(SubmissionQueueTest, AnAliasDividesTheTasksOfOtherThreads) {
+TEST_F(SubmissionQueueTest, AliasSwitchAppliesToOtherThreads) {
   struct Run {
     std::uint64_t position;
     u32 opcode;

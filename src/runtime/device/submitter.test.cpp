@@ -120,7 +120,7 @@ class SubmitterTest : public testing::Test {
   std::atomic<std::uint64_t> tasks_{0};
 };
 
-TEST_F(SubmitterTest, ALoneThreadIsGivenOnePlaceAfterTheOther) {
+TEST_F(SubmitterTest, SingleThreadGetsConsecutivePositions) {
   for (std::uint64_t i = 0; i < 5000; ++i) {
     ASSERT_EQ(submit(), i);
     ASSERT_EQ(queue().tail(), i + 1);
@@ -128,7 +128,7 @@ TEST_F(SubmitterTest, ALoneThreadIsGivenOnePlaceAfterTheOther) {
   EXPECT_FALSE(queue().rest());
 }
 
-TEST_F(SubmitterTest, ThreadsThatSubmitNowAndThenLeaveNoPlaceUnused) {
+TEST_F(SubmitterTest, SlowThreadsLeaveNoPositionUnused) {
   Follower other;
   for (std::uint64_t i = 0; i < 200; i += 2) {
     ASSERT_EQ(submit(), i);
@@ -138,7 +138,7 @@ TEST_F(SubmitterTest, ThreadsThatSubmitNowAndThenLeaveNoPlaceUnused) {
   EXPECT_FALSE(queue().pass_over_idle());
 }
 
-TEST_F(SubmitterTest, AThreadThatRestsGivesItsPlacesBack) {
+TEST_F(SubmitterTest, PausingThreadReturnsItsPositions) {
   Follower other;
   const auto unused = leave_places_unused(other);
   if (!unused) GTEST_SKIP();
@@ -166,7 +166,7 @@ TEST_F(SubmitterTest, NoTaskBeforeASwitchOfTheOpcodeRunsTheNewOne) {
   finish_all();
 }
 
-TEST_F(SubmitterTest, PlacesOfAThreadThatStopsArePassedOver) {
+TEST_F(SubmitterTest, PositionsOfAStoppedThreadAreSkipped) {
   Follower other;
   const auto unused = leave_places_unused(other);
   if (!unused) GTEST_SKIP();
@@ -183,7 +183,7 @@ TEST_F(SubmitterTest, PlacesOfAThreadThatStopsArePassedOver) {
   EXPECT_EQ(queue().submitted(), tasks_);
 }
 
-TEST_F(SubmitterTest, TheKeepersLookPassesOverToo) {
+TEST_F(SubmitterTest, KeeperSkipsUnusedPositions) {
   Follower other;
   const auto unused = leave_places_unused(other);
   if (!unused) GTEST_SKIP();
@@ -196,7 +196,7 @@ TEST_F(SubmitterTest, TheKeepersLookPassesOverToo) {
   EXPECT_TRUE(queue().reap());
 }
 
-TEST_F(SubmitterTest, ATaskSubmittedAfterADrainStandsBehindIt) {
+TEST_F(SubmitterTest, TaskAfterADrainFollowsIt) {
   Follower other;
   const auto unused = leave_places_unused(other);
   if (!unused) GTEST_SKIP();
@@ -209,7 +209,7 @@ TEST_F(SubmitterTest, ATaskSubmittedAfterADrainStandsBehindIt) {
   EXPECT_EQ(bench_.header(later).drains, 1U);
 }
 
-TEST_F(SubmitterTest, AThreadsOwnDrainStandsBehindItsTasks) {
+TEST_F(SubmitterTest, DrainFollowsItsThreadsTasks) {
   Follower other;
   const auto unused = leave_places_unused(other);
   if (!unused) GTEST_SKIP();
@@ -218,7 +218,7 @@ TEST_F(SubmitterTest, AThreadsOwnDrainStandsBehindItsTasks) {
   expect_passed_over(*unused, tail);
 }
 
-TEST_F(SubmitterTest, AnAliasThatChangesIsSeenByTheNextTaskOfEachThread) {
+TEST_F(SubmitterTest, AliasChangeAppliesToTheNextTaskOfEachThread) {
   Follower other;
   leave_places_unused(other);
   const std::uint64_t from = bench_.switch_alias(alias_, 8);
@@ -240,7 +240,7 @@ TEST_F(SubmitterTest, AThreadThatEndsLeavesNothing) {
   EXPECT_TRUE(queue().reap());
 }
 
-TEST_F(SubmitterTest, AThreadThatHasTheTailMayEnd) {
+TEST_F(SubmitterTest, TailOwnerMayEnd) {
   submit();
   for (int i = 0; i < 20; ++i)
     std::jthread([&] {
@@ -252,7 +252,7 @@ TEST_F(SubmitterTest, AThreadThatHasTheTailMayEnd) {
   EXPECT_TRUE(queue().reap());
 }
 
-TEST_F(SubmitterTest, AThreadThatHasTheTailAndDoesNothingKeepsNobodyWaiting) {
+TEST_F(SubmitterTest, IdleTailOwnerDoesNotBlockOthers) {
   Follower other;
   other.run([this] {
     std::uint64_t last = 0;
@@ -284,7 +284,7 @@ TEST_F(SubmitterTest, AThreadEndsInAForkedChildWithALockedQueue) {
   EXPECT_TRUE(well);
 }
 
-TEST_F(SubmitterTest, ALaterThreadIsLinkedToNothingOfTheOneBefore) {
+TEST_F(SubmitterTest, NewThreadIsNotLinkedToAnEndedOne) {
   Follower().run([this] { return submit(); });
   submit();
   submit(detail::kLink);
@@ -309,7 +309,7 @@ TEST_F(SubmitterTest, ALinkLeadsToTheThreadsOwnTask) {
   EXPECT_EQ(bench_.named(submit(detail::kLink)), mine + 1);
 }
 
-TEST_F(SubmitterTest, AThreadHasASubmitterAtEachOfSeveralQueues) {
+TEST_F(SubmitterTest, ThreadHasASubmitterForEachQueue) {
   auto second = std::make_unique<test::Bench>(10, 1);
   const detail::Task task = test::task_of({});
   std::uint64_t position = 0;
@@ -328,7 +328,7 @@ TEST_F(SubmitterTest, AThreadHasASubmitterAtEachOfSeveralQueues) {
 
 // Threads submit tasks of all kinds, in bursts and with pauses, while another one passes over positions, changes the alias and asks leases
 // to end. A device reads the ring in order and checks each task.
-TEST_F(SubmitterTest, EveryTaskOfManyThreadsStandsInTheRingOnce) {
+TEST_F(SubmitterTest, EachTaskOfManyThreadsIsWrittenOnce) {
   constexpr u32 kThreads = 4;
   constexpr u32 kEach = 40'000;
   std::array<u32, kThreads> next{};  // next task of each thread, as seen by the device

@@ -16,7 +16,7 @@ class TaskOrderTest : public QueueSuite {
   using QueueSuite::QueueSuite;
 };
 
-TEST_F(TaskOrderTest, TheFirstTaskOfAllHasNothingToBeLinkedTo) {
+TEST_F(TaskOrderTest, FirstTaskHasNoLink) {
   submit({}, detail::kLink);
   EXPECT_EQ(bench_.header(0).flags & (flag::link | flag::drain), 0U);
 }
@@ -69,7 +69,7 @@ TEST_F(TaskOrderOf512, ALinkReachesAsFarAsTheRing) {
   EXPECT_EQ(bench_.named(*far), *before);
 }
 
-TEST_F(TaskOrderTest, ALinkToATaskThatHasBeenReapedAsksTheDeviceNothing) {
+TEST_F(TaskOrderTest, LinkToAReapedTaskIsDropped) {
   for (const u32 drain : {0U, +detail::kDrain}) {
     for (const u32 hard : {0U, +detail::kHard}) {
       for (const i32 status : {0, 7}) {
@@ -106,7 +106,7 @@ class TaskOrderAfter : public TaskOrderTest {
   }
 };
 
-TEST_F(TaskOrderAfter, OneTaskIsNamedInTheHeaderAndSeveralInAList) {
+TEST_F(TaskOrderAfter, HeaderNamesOneTaskAndAListSeveral) {
   for (u32 words = 0; words <= detail::kMaxWords - 9; words += 3) {
     const auto a = *submit();
     const auto b = *submit(counted(20));
@@ -144,7 +144,7 @@ TEST_F(TaskOrderAfter, TasksThatHaveEndedCostNothing) {
   EXPECT_EQ(order_of(*submit_after({a, c}, {b})), 0U) << "their places are used again";
 }
 
-TEST_F(TaskOrderAfter, ATaskThatHasFailedMakesItOneToBeCancelledBehindTheOthers) {
+TEST_F(TaskOrderAfter, FailedPredecessorCancelsAfterTheOthers) {
   const auto a = *submit();
   const auto b = *submit();
   const auto c = *submit();
@@ -169,7 +169,7 @@ TEST_F(TaskOrderAfter, ATaskThatHasFailedMakesItOneToBeCancelledBehindTheOthers)
   }
 }
 
-TEST_F(TaskOrderAfter, ALinkBesideItIsOneMore) {
+TEST_F(TaskOrderAfter, LinkAddsAnEntry) {
   const auto a = *submit();
   const auto b = *submit();
   EXPECT_THAT(bench_.waits(*submit_after({a}, {}, 0, detail::kLink)), ElementsAre(a, b));
@@ -179,7 +179,7 @@ TEST_F(TaskOrderAfter, ALinkBesideItIsOneMore) {
   EXPECT_EQ(order_of(hard), flag::after);
 }
 
-TEST_F(TaskOrderTest, ATaskAfterOneThatLeavesNoWordIsADrain) {
+TEST_F(TaskOrderTest, WaitForAnUntrackedTaskIsADrain) {
   const auto a = *submit();
   const auto b = *submit();
   const auto position = *submit_after({a}, {b});
@@ -191,7 +191,7 @@ TEST_F(TaskOrderTest, ATaskAfterOneThatLeavesNoWordIsADrain) {
   EXPECT_EQ(bench_.header(*submit_after({c})).flags, flag::link | flag::tracked);
 }
 
-TEST_F(TaskOrderAfter, AListThatDoesNotFitWaitsInATaskBefore) {
+TEST_F(TaskOrderAfter, LongListUsesAnExtraTask) {
   std::vector<std::uint64_t> before;
   for (int i = 0; i < 16; ++i) before.push_back(*submit());
   const std::uint64_t submitted = queue().submitted();

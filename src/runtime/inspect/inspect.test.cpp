@@ -27,7 +27,7 @@ class InspectStructures : public testing::Test {
   Diagnosis diagnosis_ = test::diagnosis_of_two();
 };
 
-TEST_F(InspectStructures, TasksThatAreHeldAreListedWithWhatTheyWaitFor) {
+TEST_F(InspectStructures, HeldTasksAreListedWithTheirPredecessors) {
   const Inspection held = of("held");
   EXPECT_EQ(held.as<std::uint64_t>("not_complete"), 2U);
   EXPECT_EQ(held.as<std::uint64_t>("more"), 0U);
@@ -56,7 +56,7 @@ TEST_F(InspectStructures, QueueAndGraphsListTheirOwn) {
   EXPECT_THAT(graphs, Not(HasSubstr("ticket 7:")));
 }
 
-TEST_F(InspectStructures, WhatIsNotListedIsCounted) {
+TEST_F(InspectStructures, UnlistedTasksAreCounted) {
   diagnosis_.total = 1000;
   EXPECT_EQ(of("held").as<std::uint64_t>("more"), 998U);
   EXPECT_THAT(to_string(of("queue")), HasSubstr("more: 998\n"));

@@ -30,7 +30,7 @@ class LaunchesTest : public testing::Test {
   Launches launches_{backend_};
 };
 
-TEST_F(LaunchesTest, ALaunchIsDoneWhenTheDeviceSaysSo) {
+TEST_F(LaunchesTest, LaunchIsDoneWhenTheDeviceReportsIt) {
   const std::uint64_t number = launch();
   EXPECT_FALSE(launches_.done(number));
   EXPECT_FALSE(launches_.wait(number, Launches::Clock::now() + 5ms));
@@ -139,7 +139,7 @@ TEST_F(LaunchesTest, AFaultNamesTheKernel) {
   EXPECT_EQ(launches_.in_flight(), "");
 }
 
-TEST_F(LaunchesTest, CloseWaitsAndLetsNoMoreIn) {
+TEST_F(LaunchesTest, CloseWaitsAndRefusesLaunches) {
   launch();
   launch();
   std::atomic<bool> closed{false};

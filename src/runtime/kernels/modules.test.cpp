@@ -85,7 +85,7 @@ TEST(KernelArguments, FitByKindAndSize) {
   EXPECT_THROW((check<float**>({kFloats})), Error);
 }
 
-TEST(KernelArguments, OfAKernelWithCLinkageOnlySizesCount) {
+TEST(KernelArguments, CLinkageChecksSizesOnly) {
   const auto opaque = [](u16 bytes) { return Parameter{Kind::opaque, Kind::structure, bytes}; };
   EXPECT_NO_THROW((
       check<Buffer<float>, const int*, unsigned, float, Pair, double>({opaque(8), opaque(8), opaque(4), opaque(4), opaque(8), opaque(8)})));
@@ -103,7 +103,7 @@ TEST(KernelArguments, AMismatchShowsBothLists) {
   EXPECT_THAT(few.message(), HasSubstr("2 arguments are needed, 1 were given"));
 }
 
-TEST(KernelArguments, ATypedHandleKnowsThemWhenTheProgramIsCompiled) {
+TEST(KernelArguments, TypedHandleIsCheckedAtCompilation) {
   using Typed = Kernel<void(float, const float*, float*, Pair)>;
   static_assert(Typed::fits<float, Buffer<float>, Slice<float>, Pair>());
   static_assert(!Typed::fits<double, Buffer<float>, Slice<float>, Pair>());

@@ -57,7 +57,7 @@ TEST_F(BlocksTest, ABlockHoldsAllArguments) {
   }
 }
 
-TEST_F(BlocksTest, ABlockIsUsedAgainOnceItsTaskIsComplete) {
+TEST_F(BlocksTest, BlockIsReusedAfterItsTask) {
   const std::vector<u32> most = words(detail::kMostWords);
   std::vector<std::uint64_t> positions;
   while (const auto position = submit(most)) {

@@ -33,14 +33,14 @@ class FarClock {
   const std::int64_t begun_ = HostEvents::now();
 };
 
-TEST(DeviceClock, OneClockNeedsNoReading) {
+TEST(DeviceClock, SharedClockNeedsNoReading) {
   DeviceClock clock(nullptr);
   clock.align(0);
   EXPECT_EQ(clock.to_host(17), 17);
   EXPECT_EQ(clock.error_ns(), 0);
 }
 
-TEST(DeviceClock, TurnsTimesBothWays) {
+TEST(DeviceClock, ConvertsTimesBothWays) {
   FarClock far(1e-5);
   DeviceClock clock([&] { return far.read(); });
   clock.align(0);
@@ -51,7 +51,7 @@ TEST(DeviceClock, TurnsTimesBothWays) {
   EXPECT_NEAR(static_cast<double>(static_cast<std::int64_t>(clock.to_device(now)) - far.device_at(now)), 0, 100'000);
 }
 
-TEST(DeviceClock, IsReadWhenItMayBeTooFarOff) {
+TEST(DeviceClock, IsReadWhenTheErrorMayBeTooLarge) {
   FarClock far(0);
   DeviceClock clock([&] { return far.read(); });
   clock.align(1000);
@@ -68,7 +68,7 @@ TEST(DeviceClock, IsReadWhenItMayBeTooFarOff) {
   EXPECT_NEAR(static_cast<double>(clock.to_host(static_cast<std::uint64_t>(far.device_at(now))) - now), 0, 1500);
 }
 
-TEST(DeviceClock, IsNotReadAgainWhereNoReadingIsCloser) {
+TEST(DeviceClock, IsNotReadIfNoReadingIsMoreAccurate) {
   FarClock far(0);
   DeviceClock clock([&] { return far.read(); });
   const auto begun = std::chrono::steady_clock::now();

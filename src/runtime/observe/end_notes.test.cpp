@@ -38,7 +38,7 @@ class EndNotesTest : public testing::Test {
   test::SharedWithChildren<FlightFile> file_;
 };
 
-TEST_F(EndNotesTest, FaultsAreNotedAndEndTheProcessAsEver) {
+TEST_F(EndNotesTest, FaultsAreRecordedAndStillEndTheProcess) {
   EXPECT_TRUE(ended_by(end_with([] {
                          *reinterpret_cast<volatile int*>(16) = 1;  // NOLINT
                          return 0;
@@ -55,7 +55,7 @@ TEST_F(EndNotesTest, FaultsAreNotedAndEndTheProcessAsEver) {
   EXPECT_EQ(file_->end.signal, SIGABRT);
 }
 
-TEST_F(EndNotesTest, AWorkerIsToldByItsNotes) {
+TEST_F(EndNotesTest, FaultNamesItsWorker) {
   const auto fault_of = [&](std::size_t entry) {
     end_with([&] {
       notes_of_worker = reinterpret_cast<const std::byte*>(&*file_) + FlightFile::entries_at() + entry * sizeof(live::FlightEntry);
@@ -68,14 +68,14 @@ TEST_F(EndNotesTest, AWorkerIsToldByItsNotes) {
   EXPECT_EQ(fault_of(4 * live::kFlightEntries), FlightEnd::kNoWorker) << "of another runtime";
 }
 
-TEST_F(EndNotesTest, OfAnEndFromOutsideNothingIsNoted) {
+TEST_F(EndNotesTest, ExternalKillIsNotRecorded) {
   EXPECT_TRUE(ended_by(end_with([] { return raise(SIGKILL); }), SIGKILL));
   EXPECT_EQ(file_->end.signal, 0);
   EXPECT_TRUE(ended_by(end_with([] { return raise(SIGTERM); }), SIGTERM));
   EXPECT_EQ(file_->end.signal, 0);
 }
 
-TEST_F(EndNotesTest, ExitIsNotedWhileTheFileIsThere) {
+TEST_F(EndNotesTest, ExitIsRecordedWhileTheFileExists) {
   EXPECT_TRUE(test::ended_well(end_with([]() -> int { std::exit(0); })));
   EXPECT_EQ(file_->end.signal, FlightEnd::kExit);
   EXPECT_TRUE(test::ended_well(end_with([&]() -> int {
@@ -89,7 +89,7 @@ int calls = 0;
 void count(int) { ++calls; }
 void count_and_exit(int) { _exit(++calls); }
 
-TEST_F(EndNotesTest, TheHandlerThatWasThereIsCalled) {
+TEST_F(EndNotesTest, PreviousHandlerIsCalled) {
   *file_ = FlightFile{};
   const int status = test::run_child([&] {
     std::signal(SIGSEGV, count_and_exit);
@@ -101,7 +101,7 @@ TEST_F(EndNotesTest, TheHandlerThatWasThereIsCalled) {
   EXPECT_EQ(file_->end.signal, SIGSEGV);
 }
 
-TEST_F(EndNotesTest, WhatAHandlerMendsIsNotTheEnd) {
+TEST_F(EndNotesTest, HandledSignalIsNotTheEnd) {
   *file_ = FlightFile{};
   EXPECT_TRUE(test::ended_well(test::run_child([&] {
     std::signal(SIGFPE, count);
@@ -122,7 +122,7 @@ void call_ours(int signal, siginfo_t* info, void* context) {
 }
 
 // Handlers installed over ours must not recurse when a runtime is closed and another opened.
-TEST_F(EndNotesTest, AHandlerThatIsSetLaterCallsOurs) {
+TEST_F(EndNotesTest, LaterHandlerCallsOurs) {
   const int status = end_with([&] {
     struct sigaction theirs {};
     theirs.sa_sigaction = call_ours;
@@ -137,7 +137,7 @@ TEST_F(EndNotesTest, AHandlerThatIsSetLaterCallsOurs) {
   EXPECT_EQ(file_->end.signal, SIGSEGV);
 }
 
-TEST_F(EndNotesTest, BehindTheLastFileTheProgramsHandlersAreBack) {
+TEST_F(EndNotesTest, HandlersAreRestoredWithTheLastFile) {
   EXPECT_TRUE(test::ended_well(end_with([&] {
     forget_end_in(*file_);
     std::signal(SIGILL, count);
@@ -149,7 +149,7 @@ TEST_F(EndNotesTest, BehindTheLastFileTheProgramsHandlersAreBack) {
   })));
 }
 
-TEST_F(EndNotesTest, TheEndOfAChildIsNotThatOfItsParent) {
+TEST_F(EndNotesTest, EndOfAChildIsNotRecordedForItsParent) {
   EXPECT_TRUE(test::ended_well(end_with([&] {
     const int status = test::run_child([] { return raise(SIGSEGV); });
     return ended_by(status, SIGSEGV) && file_->end.signal == 0 ? 0 : 1;

@@ -35,7 +35,7 @@ class FlightRecorderFiles : public test::LiveTest {
   test::BreakableBackend backend_{std::make_shared<test::BreakableDevice>()};
 };
 
-TEST_F(FlightRecorderFiles, GoWithTheirObjects) {
+TEST_F(FlightRecorderFiles, AreRemovedWithTheirObjects) {
   {
     const FlightRecorder one(backend_, 1, "cpu", 2, kSlots, {});
     EXPECT_EQ(files(), 1U);
@@ -43,7 +43,7 @@ TEST_F(FlightRecorderFiles, GoWithTheirObjects) {
   EXPECT_EQ(files(), 0U);
 }
 
-TEST_F(FlightRecorderFiles, OfFailuresTheYoungestStay) {
+TEST_F(FlightRecorderFiles, KeepTheLatestFailures) {
   std::filesystem::path last;
   for (unsigned i = 0; i < live::Directory::kFlights + 3; ++i)
     last = FlightRecorder(backend_, i, "cpu", 2, kSlots, {}).keep("it failed", kNone);
@@ -62,7 +62,7 @@ class UnpinnableBackend final : public test::BreakableBackend {
   errc kind = errc::unsupported;
 };
 
-TEST_F(FlightRecorderFiles, WhereNothingCanBePinnedAreWrittenWhenTheRuntimeFails) {
+TEST_F(FlightRecorderFiles, AreWrittenOnFailureWithoutPinnedMemory) {
   for (const errc kind : {errc::unsupported, errc::invalid_argument}) {
     UnpinnableBackend backend(std::make_shared<test::BreakableDevice>());
     backend.kind = kind;
@@ -87,7 +87,7 @@ TEST_F(FlightRecorderFiles, WhereNothingCanBePinnedAreWrittenWhenTheRuntimeFails
   }
 }
 
-TEST_F(FlightRecorderFiles, AnyOtherFailureToPinIsToldAndTheNotesAreInMemory) {
+TEST_F(FlightRecorderFiles, OtherPinErrorsAreReportedAndRecordsStayInMemory) {
   UnpinnableBackend backend(std::make_shared<test::BreakableDevice>());
   backend.kind = errc::out_of_memory;
   std::string warned;
@@ -98,12 +98,12 @@ TEST_F(FlightRecorderFiles, AnyOtherFailureToPinIsToldAndTheNotesAreInMemory) {
   EXPECT_EQ(files(), 0U);
 }
 
-TEST_F(FlightRecorderFiles, AFailureThatIsToldTwiceIsOne) {
+TEST_F(FlightRecorderFiles, RepeatedFailureIsOne) {
   FlightRecorder one(backend_, 1, "cpu", 2, kSlots, {});
   for (unsigned i = 0; i <= live::Directory::kFlights; ++i) EXPECT_TRUE(std::filesystem::exists(one.keep("it failed", kNone)));
 }
 
-TEST_F(FlightRecorderFiles, TellTheArgumentsOfTheLastTasksFirst) {
+TEST_F(FlightRecorderFiles, HaveArgumentsOfTheLastTasksFirst) {
   constexpr std::uint32_t kWorkers = 40;
   FlightRecorder one(backend_, 1, "cpu", kWorkers, kSlots, {});
   one.assign(7, "add (version 2)", Signature::of<float>());
@@ -132,7 +132,7 @@ TEST_F(FlightRecorderFiles, TellTheArgumentsOfTheLastTasksFirst) {
   EXPECT_EQ(told, live::FlightFile::kDetails) << "of 1280";
 }
 
-TEST_F(FlightRecorderFiles, TellTheArgumentsOfANodeOnceForEachLease) {
+TEST_F(FlightRecorderFiles, HaveArgumentsOfANodeOnceALease) {
   FlightRecorder one(backend_, 1, "cpu", 1, kSlots, {});
   auto* const entries = reinterpret_cast<device::Quad*>(one.device());
   const std::uint64_t node = 77U | 7ULL << 32U | live::FlightEntry::kNode | live::FlightEntry::kValid;
@@ -170,7 +170,7 @@ TEST_F(FlightRecorderFiles, HoldTheRing) {
   EXPECT_EQ(live::read_flight(one.keep("it failed", kNone)).workers.at(0).at(0).arguments, "(2.5)");
 }
 
-TEST_F(FlightRecorderFiles, DoWithoutTheRingWhereThereIsNoRoom) {
+TEST_F(FlightRecorderFiles, OmitTheRingWithoutSpace) {
   std::string warned;
   rlimit64 now{};
   ASSERT_EQ(getrlimit64(RLIMIT_FSIZE, &now), 0);
@@ -241,7 +241,7 @@ TEST_F(FlightRecorderFiles, CopiesOfTheLibraryHaveFilesOfTheirOwn) {
   EXPECT_EQ(files(), 2U);
 }
 
-TEST_F(FlightRecorderFiles, NodesThatHaveGoneChangeNoOthers) {
+TEST_F(FlightRecorderFiles, ReleasedNodesLeaveOthersUnchanged) {
   FlightRecorder one(backend_, 1, "cpu", 1, kSlots, {});
   one.assign(7, "add (version 2)", Signature::of<std::uint32_t>());
   const std::uint64_t first = one.add(NamedExec("first", 1), 1U << 20U, 128, std::nullopt, 0);

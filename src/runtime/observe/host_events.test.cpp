@@ -12,7 +12,7 @@ namespace {
 
 using Kind = TraceEvent::Kind;
 
-TEST(HostEvents, NotesWhatATimelineWants) {
+TEST(HostEvents, RecordsEventsOfATimeline) {
   HostEvents events;
   { const HostSpan unseen(&events, Kind::park); }
   events.want(true);
@@ -29,7 +29,7 @@ TEST(HostEvents, NotesWhatATimelineWants) {
   EXPECT_TRUE(all.empty());
 }
 
-TEST(HostEvents, WhatFollowsBeginsWhereTheLastOneEnded) {
+TEST(HostEvents, FollowingEventsBeginAtThePreviousEnd) {
   const auto follow = [](HostEvents& events) { const HostSpan span(&events, Kind::submit, {}, true); };
   HostEvents events;
   HostEvents others;
@@ -60,7 +60,7 @@ TEST(HostEvents, WhatFollowsBeginsWhereTheLastOneEnded) {
   EXPECT_GE(all[0].begin_ns, again) << "the last one was another timeline's";
 }
 
-TEST(HostEvents, WhatAnExceptionEndsHasFailed) {
+TEST(HostEvents, ExceptionMarksAnEventAsFailed) {
   HostEvents events;
   events.want(true);
   try {

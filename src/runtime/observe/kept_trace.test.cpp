@@ -33,7 +33,7 @@ TEST(KeptTrace, KeepsTheLastEventsAndArrows) {
   EXPECT_EQ(trace.device, "cpu");
 }
 
-TEST(KeptTrace, APieceThatIsTooLargeLosesItsBegin) {
+TEST(KeptTrace, TooLargePieceLosesItsBegin) {
   KeptTrace kept(100);
   kept.write(numbered_piece(0, 1000));
   const Trace trace = kept.take();

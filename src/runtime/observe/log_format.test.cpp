@@ -72,7 +72,7 @@ class Arguments {
   std::vector<std::uint32_t> words;
 };
 
-TEST(LogFormatTest, ArgumentsTakeTheirPlaces) {
+TEST(LogFormatTest, ArgumentsReplacePlaceholders) {
   Arguments some;
   some.add(LogType::int32, static_cast<std::uint32_t>(-7));
   some.add(LogType::float64, std::bit_cast<std::uint64_t>(0.1));
@@ -93,7 +93,7 @@ TEST(LogFormatTest, NumbersOfExtremes) {
   EXPECT_EQ(some.in("{} {} {} {} {}"), "nan -inf 18446744073709551615 4294967295 0x0");
 }
 
-TEST(LogFormatTest, WhatDoesNotFitIsShown) {
+TEST(LogFormatTest, MismatchedArgumentsAreShown) {
   Arguments some;
   some.add(LogType::int32, 1);
   EXPECT_EQ(some.in("{:s} {} {"), "{:s} {} {") << "the first takes the argument, the others have none";
@@ -115,7 +115,7 @@ std::vector<std::uint32_t> words_of(std::uint32_t severity, std::uint32_t count,
   return words;
 }
 
-TEST(LogFormatTest, ALineIsReadFromItsWords) {
+TEST(LogFormatTest, LineIsDecodedFromWords) {
   LogLine line;
   ASSERT_TRUE(read_line(words_of(3, 1, 1).data(), line));
   EXPECT_EQ(line.head.opcode, 17U);
@@ -156,14 +156,14 @@ TEST(LogFormat, TextsAreUtf8) {
   EXPECT_EQ(format_line("{} {}{}", 3, types, words), "\xEF\xBF\xBD \xC3\xB6");
 }
 
-TEST(LogFormat, NoWidthFillsTheMemory) {
+TEST(LogFormat, WidthsAreLimited) {
   const std::uint32_t words[] = {1};
   const auto types = static_cast<std::uint32_t>(LogType::int32);
   EXPECT_EQ(format_line("{:2000000000}", 1, types, words), "{:2000000000}");
   EXPECT_EQ(format_line("{:9999}", 1, types, words).size(), 9999U);
 }
 
-TEST(LogFormat, ALineIsOneLineWhateverItSays) {
+TEST(LogFormat, LinesContainNoLineBreak) {
   LogRecord record;
   record.op = "f\x1b[2J";
   record.text = "a\nb\x9b\n";

@@ -51,7 +51,7 @@ class LogSinkTest : public testing::Test {
   std::vector<std::string> warnings_;
 };
 
-TEST_F(LogSinkTest, AFileIsPutAsideWhenItIsFull) {
+TEST_F(LogSinkTest, FullFileIsRotated) {
   RotatedFile file(path(), 10, 3);
   for (const char* const text : {"1111\n", "2222\n", "3333\n", "4444\n", "5555555555555555\n", "6666\n"}) EXPECT_EQ(file.write(text), "");
   EXPECT_EQ(content(path()), "6666\n");
@@ -60,14 +60,14 @@ TEST_F(LogSinkTest, AFileIsPutAsideWhenItIsFull) {
   EXPECT_EQ(files(), 3U);
 }
 
-TEST_F(LogSinkTest, OneFileBeginsAnew) {
+TEST_F(LogSinkTest, SingleFileIsTruncated) {
   RotatedFile file(path(), 10, 1);
   for (const char* const text : {"1111\n", "2222\n", "3333\n"}) EXPECT_EQ(file.write(text), "");
   EXPECT_EQ(content(path()), "3333\n");
   EXPECT_EQ(files(), 1U);
 }
 
-TEST_F(LogSinkTest, AFileThatIsThereIsAppendedTo) {
+TEST_F(LogSinkTest, ExistingFileIsAppendedTo) {
   RotatedFile(path(), 0, 1).write("1111\n");
   RotatedFile(path(), 0, 1).write("2222\n");
   EXPECT_EQ(content(path()), "1111\n2222\n");
@@ -79,7 +79,7 @@ TEST_F(LogSinkTest, AFileThatCannotBeOpenedIsRefused) {
   DWELL_EXPECT_ERROR(RotatedFile(folder_ + "/none/log", 0, 1), errc::invalid_argument, HasSubstr("No such file"));
 }
 
-TEST_F(LogSinkTest, AFullDiscIsToldOnce) {
+TEST_F(LogSinkTest, FullDiskIsReportedOnce) {
   Logging logging;
   logging.file = "/dev/full";
   LogSink sink(logging, warn());
@@ -92,7 +92,7 @@ TEST_F(LogSinkTest, AFullDiscIsToldOnce) {
 }
 
 // As root, renaming would remove the device from the machine.
-TEST_F(LogSinkTest, ADeviceIsNeverPutAside) {
+TEST_F(LogSinkTest, DeviceIsNeverRotated) {
   std::filesystem::create_symlink("/dev/null", path());
   RotatedFile file(path(), 10, 2);
   for (int i = 0; i < 5; ++i) EXPECT_EQ(file.write("1111\n"), "");
@@ -100,12 +100,12 @@ TEST_F(LogSinkTest, ADeviceIsNeverPutAside) {
   EXPECT_EQ(files(), 1U);
 }
 
-TEST_F(LogSinkTest, APipeThatNobodyReadsIsRefused) {
+TEST_F(LogSinkTest, PipeWithoutReaderIsRefused) {
   ASSERT_EQ(mkfifo(path().c_str(), 0600), 0);
   DWELL_EXPECT_ERROR(RotatedFile(path(), 0, 1), errc::invalid_argument, HasSubstr("nobody reads this pipe"));
 }
 
-TEST_F(LogSinkTest, OfALineForWhichThereIsNoRoomNothingStays) {
+TEST_F(LogSinkTest, LineWithoutSpaceLeavesNoPart) {
   RotatedFile file(path(), 0, 1);
   EXPECT_EQ(file.write("first\n"), "");
   rlimit64 now{};
@@ -122,7 +122,7 @@ TEST_F(LogSinkTest, OfALineForWhichThereIsNoRoomNothingStays) {
   EXPECT_EQ(content(path()), "first\nthird\n");
 }
 
-TEST_F(LogSinkTest, ACallbackThatThrowsIsToldOnceAndGetsAllLines) {
+TEST_F(LogSinkTest, ThrowingCallbackIsReportedOnceAndGetsAllLines) {
   Logging logging;
   int lines = 0;
   logging.sink = [&](const LogRecord&) {
@@ -140,7 +140,7 @@ TEST_F(LogSinkTest, ACallbackThatThrowsIsToldOnceAndGetsAllLines) {
   EXPECT_THAT(content(path()), testing::ContainsRegex("info op .version 1. worker 0: one\n.*info op .version 1. worker 0: two\n"));
 }
 
-TEST_F(LogSinkTest, WithoutAnythingLinesGoToStderr) {
+TEST_F(LogSinkTest, LinesGoToStderrByDefault) {
   LogSink sink(Logging{}, warn());
   testing::internal::CaptureStderr();
   sink.take(record("said aloud"));
@@ -148,7 +148,7 @@ TEST_F(LogSinkTest, WithoutAnythingLinesGoToStderr) {
   EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::EndsWith(" info op (version 1) worker 0: said aloud\n"));
 }
 
-TEST_F(LogSinkTest, TheMemoryForgetsTheOldest) {
+TEST_F(LogSinkTest, KeptLinesDropTheOldest) {
   LogMemory memory(2);
   for (const char* const text : {"a", "b", "c"}) memory.add(record(text));
   std::uint64_t at = 0;

@@ -214,7 +214,7 @@ TEST_P(MetersTest, AddUpAllTablesShardsAndWorkers) {
   }
 }
 
-TEST_P(MetersTest, AnOpcodeWithANewMeaningBeginsAnew) {
+TEST_P(MetersTest, ReassignedOpcodeStartsFromZero) {
   meters_.set(Metering::times);
   meters_.assign(0, "before", 1, {});
   meters_.assign(7, "op", 1, {});
@@ -280,7 +280,7 @@ TEST_P(MetersTest, TellOfWorkersAndTheQueue) {
   EXPECT_EQ(snapshot().queued, 0U);
 }
 
-TEST_P(MetersTest, ASnapshotIsOneWaitAndTakesNoMemoryAnew) {
+TEST_P(MetersTest, SnapshotWaitsOnceWithoutNewMemory) {
   meters_.set(Metering::times);
   for (std::uint32_t opcode = 0; opcode < 3; ++opcode) meters_.assign(opcode, "op" + std::to_string(opcode), 1, {});
   static_cast<void>(snapshot());

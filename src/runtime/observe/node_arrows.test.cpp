@@ -46,7 +46,7 @@ class NodeArrowsTest : public testing::Test {
   std::int64_t most_before_ = 0;
 };
 
-TEST_F(NodeArrowsTest, LeadFromANodeToAllThatWaitForIt) {
+TEST_F(NodeArrowsTest, LeadFromANodeToAllSuccessors) {
   next_ = {{1, {2, 3}}, {2, {4}}, {3, {4}}};
   for (std::int64_t launch = 0; launch < 3; ++launch) {
     const std::int64_t at = launch * 1000;
@@ -57,7 +57,7 @@ TEST_F(NodeArrowsTest, LeadFromANodeToAllThatWaitForIt) {
   }
 }
 
-TEST_F(NodeArrowsTest, LeadFromTheLastCallBeforeThatIsNotPassedOver) {
+TEST_F(NodeArrowsTest, LeadFromTheLastUnskippedCall) {
   next_ = {{1, {3}}, {2, {3}}};
   // In the first launch node 2 fails, and node 3 is cancelled.
   call(1, 0, 10);
@@ -67,13 +67,13 @@ TEST_F(NodeArrowsTest, LeadFromTheLastCallBeforeThatIsNotPassedOver) {
   EXPECT_THAT(call(3, 140, 150), IsEmpty()) << "what it waited for is missing";
 }
 
-TEST_F(NodeArrowsTest, NoneLeadsToACallThatHasBegunBefore) {
+TEST_F(NodeArrowsTest, NoneLeadsToAnEarlierCall) {
   next_ = {{1, {2}}};
   call(1, 0, 10);
   EXPECT_THAT(call(2, 9, 30), IsEmpty());
 }
 
-TEST_F(NodeArrowsTest, LeadToACallThatBeganBeforeByNoMoreThanTheClocksError) {
+TEST_F(NodeArrowsTest, TolerateTheClockError) {
   next_ = {{1, {2}}};
   arrows_.set_error(100);
   most_before_ = 100;
@@ -83,7 +83,7 @@ TEST_F(NodeArrowsTest, LeadToACallThatBeganBeforeByNoMoreThanTheClocksError) {
   EXPECT_THAT(call(2, 5899, 6100), IsEmpty());
 }
 
-TEST_F(NodeArrowsTest, NoneLeadsOverATimeOfWhichEventsAreMissing) {
+TEST_F(NodeArrowsTest, NoneLeadsAcrossDroppedEvents) {
   next_ = {{1, {2}}};
   call(1, 0, 10);
   arrows_.miss(20, 50);  // calls of 2 and 1 were dropped
@@ -95,7 +95,7 @@ TEST_F(NodeArrowsTest, NoneLeadsOverATimeOfWhichEventsAreMissing) {
   EXPECT_THAT(call(2, 401, 410), IsEmpty());
 }
 
-TEST_F(NodeArrowsTest, TimesOfWhichEventsAreMissingMayOverlap) {
+TEST_F(NodeArrowsTest, GapsMayOverlap) {
   next_ = {{1, {2}}};
   arrows_.miss(100, 200);
   arrows_.miss(300, 400);
@@ -124,7 +124,7 @@ TEST_F(NodeArrowsTest, TimesOfWhichEventsAreMissingMayOverlap) {
   EXPECT_FALSE(leads(kLast - 7, kLast + 1));
 }
 
-TEST_F(NodeArrowsTest, OfSeveralGroupsTheFirstThatEndsHasThem) {
+TEST_F(NodeArrowsTest, FirstEndingGroupHasTheArrows) {
   next_ = {{1, {2}}};
   call(1, 0, 10);
   call(1, 1, 20);  // another group
@@ -132,7 +132,7 @@ TEST_F(NodeArrowsTest, OfSeveralGroupsTheFirstThatEndsHasThem) {
   EXPECT_THAT(call(2, 31, 50), IsEmpty());
 }
 
-TEST_F(NodeArrowsTest, OfManyPredecessorsTheLastCount) {
+TEST_F(NodeArrowsTest, LastPredecessorsCount) {
   constexpr std::int64_t kMany = 3 * NodeArrows::kEach;
   for (std::uint64_t i = 1; i <= kMany; ++i) next_[i] = {1000};
   for (std::uint64_t i = 1; i <= kMany; ++i) call(i, 0, static_cast<std::int64_t>(i));
@@ -141,7 +141,7 @@ TEST_F(NodeArrowsTest, OfManyPredecessorsTheLastCount) {
   EXPECT_THAT(call(1000, 700, 710), ElementsAre(600)) << "nothing stays behind";
 }
 
-TEST_F(NodeArrowsTest, OfManySuccessorsTheFirstCount) {
+TEST_F(NodeArrowsTest, FirstSuccessorsCount) {
   for (std::uint64_t i = 0; i < 2 * NodeArrows::kEach; ++i) next_[1].push_back(2 + i);
   call(1, 0, 10);
   EXPECT_EQ(calls_.rbegin()->second.arrows, NodeArrows::kEach);
@@ -149,14 +149,14 @@ TEST_F(NodeArrowsTest, OfManySuccessorsTheFirstCount) {
   EXPECT_THAT(call(2 + NodeArrows::kEach, 20, 30), IsEmpty());
 }
 
-TEST_F(NodeArrowsTest, OfAnUnknownNodeThereAreNone) {
+TEST_F(NodeArrowsTest, UnknownNodeHasNone) {
   next_ = {{0, {0}}};
   call(0, 0, 10);
   EXPECT_THAT(call(0, 20, 30), IsEmpty());
 }
 
 // Nodes with successors that never run, for example cancelled ones.
-TEST_F(NodeArrowsTest, WhatNeverEndsIsForgotten) {
+TEST_F(NodeArrowsTest, UnfinishedNodesAreForgotten) {
   constexpr std::uint64_t kFirst = 1'000'000;
   std::vector<TraceArrow> arrows;
   const auto add = [&](std::uint64_t key, std::int64_t begin, std::vector<std::uint64_t> next) {

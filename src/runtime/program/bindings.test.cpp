@@ -32,7 +32,7 @@ class BindingsTest : public RegistryTest {
   std::uint32_t alias(const Registry::DefinitionPointer& definition) const { return definition->instances[0].alias; }
 };
 
-TEST_F(BindingsTest, AVersionIsBoundToThoseOfItsTime) {
+TEST_F(BindingsTest, VersionIsBoundToCurrentVersions) {
   const auto b = define("b", "b1");
   const auto a = define("a", "a1 uses b");
   const std::uint64_t before = submit(*a);
@@ -46,7 +46,7 @@ TEST_F(BindingsTest, AVersionIsBoundToThoseOfItsTime) {
   EXPECT_EQ(registry_->table().name_of(opcode_of(after)), "a (version 1)");
 }
 
-TEST_F(BindingsTest, UsersOfUsersAreBoundAnewAndOthersAreNot) {
+TEST_F(BindingsTest, IndirectUsersAreReboundAndOthersAreNot) {
   const auto c = define("c", "c1");
   const auto b = define("b", "b1 uses c");
   const auto a = define("a", "a1 uses b");
@@ -144,7 +144,7 @@ TEST_F(BindingsTest, AnOperatorThatIsNotDefinedIsRefused) {
   define("a", "a1 uses b");
 }
 
-TEST_F(BindingsTest, AFailedLinkLeavesTheUsersAsTheyWere) {
+TEST_F(BindingsTest, FailedLinkLeavesUsersUnchanged) {
   const auto b = define("b", "b1");
   const auto a = define("a", "a1 uses b");
   const std::uint32_t before = alias(a);
@@ -170,7 +170,7 @@ std::future<void> define_async(Registry& registry, const std::string& name, cons
   return promise->get_future();
 }
 
-TEST_F(BindingsTest, ADefinitionWaitsForThoseUnderWayThatItUses) {
+TEST_F(BindingsTest, DefinitionWaitsForPendingUses) {
   open({.threads = 3});
   std::promise<void> defined;
   std::promise<void> compile;
@@ -218,7 +218,7 @@ TEST_F(BindingsTest, DefinitionsThatUseEachOtherShareAHandOver) {
   EXPECT_THAT(uses(1), ElementsAre(0U));
 }
 
-TEST_F(BindingsTest, ADefinitionFailsWithTheOneThatItUses) {
+TEST_F(BindingsTest, DefinitionFailsWithItsUse) {
   std::promise<void> compile;
   workshop_->on_compile = [passed = compile.get_future().share()](const std::string&) { passed.wait(); };
   std::future<void> b = define_async(*registry_, "b", "error");

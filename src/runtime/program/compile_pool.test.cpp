@@ -32,7 +32,7 @@ TEST(CompilePool, RunsNoMoreAtOnceThanItHasThreads) {
   EXPECT_EQ(most, 3);
 }
 
-TEST(CompilePool, KeepsTheOrderAndLetsTheUrgentPass) {
+TEST(CompilePool, RunsUrgentJobsFirstOthersInOrder) {
   CompilePool pool(1);
   std::promise<void> go;
   pool.run([ready = go.get_future().share()] { ready.wait(); });
@@ -46,7 +46,7 @@ TEST(CompilePool, KeepsTheOrderAndLetsTheUrgentPass) {
   EXPECT_EQ(order, (std::vector{9, 0, 1, 2}));
 }
 
-TEST(CompilePool, TimedJobsComeInTheirTime) {
+TEST(CompilePool, TimedJobsRunOnTime) {
   CompilePool pool(1);
   const auto start = CompilePool::Clock::now();
   std::vector<int> order;
@@ -85,7 +85,7 @@ TEST(CompilePool, StopsWithoutStartingQueuedJobs) {
   EXPECT_EQ(ran, 1);
 }
 
-TEST(CompilePool, RunsEveryErrandAlsoBesideAndAfterItsStop) {
+TEST(CompilePool, RunsEveryErrandDuringAndAfterStop) {
   CompilePool pool(1);
   std::promise<void> begun;
   std::promise<void> go;

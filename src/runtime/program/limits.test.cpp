@@ -90,7 +90,7 @@ TEST(Limits, EveryExceededLimitIsNamed) {
               AllOf(HasSubstr("registers is 64"), HasSubstr("barriers is 4"), Not(HasSubstr("shared memory"))));
 }
 
-TEST(Limits, ARefusalForTooFewWorkersNamesTheFiguresThatCostThem) {
+TEST(Limits, TooFewWorkersNamesTheLimitingFigures) {
   EXPECT_EQ(refused({.min_workers = 264}, 264), "");
   EXPECT_THAT(refused({.min_workers = 264}, 132),
               AllOf(HasSubstr("would hold 132 workers, it holds 792 now; the least is 264 (the option limits.min_workers)"),
@@ -112,7 +112,7 @@ TEST(Limits, SeveralNewcomersAreNamed) {
   EXPECT_THAT(error->message(), AllOf(HasSubstr("operators 'old', 'tile' are refused"), HasSubstr("('old' 24, 'tile' 254)")));
 }
 
-TEST(Limits, FiguresTheDeviceLacksExceedNoLimit) {
+TEST(Limits, UnknownFiguresExceedNoLimit) {
   static const Newcomer kOne[] = {{"a", "a_1"}};
   const jit::Image on_cpu;
   EXPECT_FALSE(refusal({.registers = 1, .stack_bytes = 1, .shared_bytes = 1, .constant_bytes = 1, .barriers = 1}, {on_cpu, kOne, 4, 4, 0}));

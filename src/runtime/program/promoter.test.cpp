@@ -54,7 +54,7 @@ TEST_F(PromoterTest, APromotionEndsNoLeaseAtOnce) {
   finish(task);
 }
 
-TEST_F(PromoterTest, InliningKeepsTheVersionsThatRan) {
+TEST_F(PromoterTest, InliningKeepsRunningVersions) {
   const auto a = define("a", "a1");
   workshop_->includes = ", edited since";
   finish(submit(*a));
@@ -62,7 +62,7 @@ TEST_F(PromoterTest, InliningKeepsTheVersionsThatRan) {
   EXPECT_THAT(image(), testing::ElementsAre("a1"));
 }
 
-TEST_F(PromoterTest, NothingIsInlinedBehindALostDevice) {
+TEST_F(PromoterTest, NothingIsInlinedOnALostDevice) {
   const auto a = define("a", "a1");
   finish(submit(*a));
   keeper_->give_up(Error(errc::task_timeout, "it hangs"));

@@ -26,7 +26,7 @@ TEST_F(RegistryTest, EachOperatorHasAnOpcode) {
   EXPECT_EQ(registry_->table().resources().registers, 20U);
 }
 
-TEST_F(RegistryTest, ANameIsAnIdentifierAndTakenOnce) {
+TEST_F(RegistryTest, NamesAreUniqueIdentifiers) {
   define("a_1", "a1");
   for (const char* const name : {"", "1a", "a b", "a-b", "ä", "a_1"})
     EXPECT_EQ(kind_of([&] { define(name, "x"); }), errc::invalid_argument) << name;
@@ -45,7 +45,7 @@ TEST_F(RegistryTest, ANewVersionRunsLaterTasks) {
   EXPECT_EQ(a->versions, 2U);
 }
 
-TEST_F(RegistryTest, TheLoopHasAllPartsFromTheFirstUseOfOneOn) {
+TEST_F(RegistryTest, FirstUseOfAPartLoadsAllParts) {
   namespace part = device::part;
   registry_->need(part::graphs);
   EXPECT_EQ(registry_->table().images(), 0U) << "nothing runs yet";
@@ -67,7 +67,7 @@ TEST_F(RegistryTest, TheLoopHasAllPartsFromTheFirstUseOfOneOn) {
   EXPECT_EQ(opcode_of(submit(*a)), opcode_of(before)) << "operators keep their places";
 }
 
-TEST_F(RegistryTest, AFirstUseThatWaitsLongWarnsAndNamesTheTasksThatRun) {
+TEST_F(RegistryTest, SlowFirstUseWarnsAndNamesRunningTasks) {
   std::mutex mutex;
   std::vector<std::string> lines;
   const auto warned = [&] {
@@ -108,7 +108,7 @@ TEST_F(RegistryTest, TheLoopWithAllPartsIsMadeInAdvance) {
   EXPECT_EQ(registry_->table().parts(), device::part::base);
 }
 
-TEST_F(RegistryTest, TheLoopOfWhoAsksForAllPartsHasThem) {
+TEST_F(RegistryTest, OptionAllLoadsAllParts) {
   Registry::Settings settings;
   settings.parts = Parts::all;
   registry_.reset();
@@ -118,7 +118,7 @@ TEST_F(RegistryTest, TheLoopOfWhoAsksForAllPartsHasThem) {
   EXPECT_THAT(workshop_->parts, ElementsAre(+device::part::all));
 }
 
-TEST_F(RegistryTest, TheLoopHasThePartsThatAreNamed) {
+TEST_F(RegistryTest, OptionLoadsNamedParts) {
   namespace part = device::part;
   Registry::Settings settings;
   settings.parts = {Part::links, Part::graphs};
@@ -146,7 +146,7 @@ TEST(PartsTest, HaveARowEach) {
       << "all but tasks that operators make";
 }
 
-TEST_F(RegistryTest, AnOpcodeIsUsedAgainOnlyWhenNoTaskCanNeedIt) {
+TEST_F(RegistryTest, OpcodeIsReusedOnlyWithoutTasks) {
   const auto a = define("a", "a1");
   const std::uint64_t first = submit(*a);
   registry_->redefine(a, std::string("a2"));
@@ -190,7 +190,7 @@ TEST_F(RegistryTest, RollingBackToADroppedVersionLinksItAgain) {
   DWELL_EXPECT_ERROR_FIELDS(registry_->rollback(*a), errc::no_previous_version, "operator", "a");
 }
 
-TEST_F(RegistryTest, AVersionRolledBackToIsNotDropped) {
+TEST_F(RegistryTest, RollbackTargetIsNotDropped) {
   const auto a = define("a", "a1");
   registry_->redefine(a, std::string("a2"));
   registry_->rollback(*a);
@@ -200,7 +200,7 @@ TEST_F(RegistryTest, AVersionRolledBackToIsNotDropped) {
   EXPECT_THAT(image(), testing::Not(testing::Contains("a2"))) << "nothing leads back to 2";
 }
 
-TEST_F(RegistryTest, NumbersAreNotUsedAgain) {
+TEST_F(RegistryTest, VersionNumbersAreNotReused) {
   const auto a = define("a", "a1");
   registry_->redefine(a, std::string("a2"));
   registry_->rollback(*a);
@@ -232,7 +232,7 @@ TEST_F(RegistryTest, AFailedCompilationChangesNothing) {
   EXPECT_THAT(image(), ElementsAre("a1", "b1"));
 }
 
-TEST_F(RegistryTest, OptionsAreThoseOfTheVersionBefore) {
+TEST_F(RegistryTest, OptionsAreInheritedFromThePreviousVersion) {
   const auto a = registry_->define("a", std::string("a1"), {.options = CompileOptions().with_define("ONE")});
   const CompileOptions two = CompileOptions().with_define("TWO");
   EXPECT_THROW(registry_->redefine(a, std::string("error"), &two), Error);

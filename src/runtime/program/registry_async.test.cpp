@@ -66,7 +66,7 @@ TEST_F(RegistryAsyncTest, AFailureInTheMiddleLeavesTheOrder) {
   EXPECT_EQ(image().at(opcode_of(submit(*a))), "a3");
 }
 
-TEST_F(RegistryAsyncTest, ACancelledRequestLetsTheNextPass) {
+TEST_F(RegistryAsyncTest, CancelledRequestReleasesTheNext) {
   const auto a = define("a", "a1");
   Said said;
   std::stop_source stop;
@@ -111,7 +111,7 @@ TEST_F(RegistryAsyncTest, EqualRequestsAreStoppedOneByOne) {
   }
 }
 
-TEST_F(RegistryAsyncTest, ADefinitionIsCalledOffWithItsLastRequest) {
+TEST_F(RegistryAsyncTest, DefinitionIsCancelledWithItsLastRequest) {
   Step compiling;
   workshop_->on_compile = [&](const std::string& text) {
     if (text == "a1") compiling.arrive();

@@ -80,7 +80,7 @@ class DiagnoseTest : public testing::Test {
   std::vector<std::uint64_t> users_;  // of the exec at 1000
 };
 
-TEST_F(DiagnoseTest, AnEmptyRingHasNothingToTell) {
+TEST_F(DiagnoseTest, EmptyRingHasEmptyDiagnosis) {
   EXPECT_EQ(now().total, 0U);
   const std::uint64_t one = submit();
   EXPECT_EQ(now().total, 1U);
@@ -174,7 +174,7 @@ TEST_F(DiagnoseTest, GatesAreTheLaunchesThatOpenThem) {
   EXPECT_THAT(to_string(found), HasSubstr("waits for launch 3 of kernel axpy"));
 }
 
-TEST_F(DiagnoseTest, TheRuntimesOwnTasksStandForWhatTheyWaitFor) {
+TEST_F(DiagnoseTest, RuntimeTasksAreReplacedByTheirPredecessors) {
   std::vector<std::uint64_t> before;
   for (int i = 0; i < 16; ++i) before.push_back(submit());
   const std::vector<u32> words(80, 1);  // with the list too large for a task: a task without groups waits in its place
@@ -202,7 +202,7 @@ TEST_F(DiagnoseTest, NodesBelongToTheLaunchThatRuns) {
               HasSubstr("ticket " + std::to_string(first) + " of a graph runs on worker 1 (at or behind node 'node 1500') for 20 s"));
 }
 
-TEST_F(DiagnoseTest, LaunchesGoByTheNamesOfTheirGraphs) {
+TEST_F(DiagnoseTest, LaunchesAreNamedByTheirGraphs) {
   launch(2000);
   launch(3000);
   const Diagnosis found = now();
@@ -211,7 +211,7 @@ TEST_F(DiagnoseTest, LaunchesGoByTheNamesOfTheirGraphs) {
   EXPECT_THAT(to_string(found), HasSubstr("ticket 1 of graph 'step' waits for a free worker"));
 }
 
-TEST_F(DiagnoseTest, NodesThatAnOperatorHasLaunchedAreOfItsTask) {
+TEST_F(DiagnoseTest, NodesLaunchedByAnOperatorBelongToItsTask) {
   const std::uint64_t task = submit();
   const std::uint64_t change = launch(1000, {task}, 0);
   const std::uint64_t second = launch(1000, {change});
@@ -229,7 +229,7 @@ TEST_F(DiagnoseTest, NodesThatAnOperatorHasLaunchedAreOfItsTask) {
   EXPECT_THAT(to_string(found), HasSubstr("ticket 0 of operator op5 runs on worker 1 (at or behind node 'node 1500')"));
 }
 
-TEST_F(DiagnoseTest, WhereOperatorsAndTheHostLaunchAGraphNobodyIsSaidToRunIt) {
+TEST_F(DiagnoseTest, LaunchIsUnattributedIfHostAndOperatorsLaunch) {
   const std::uint64_t task = submit();
   const std::uint64_t other = submit();
   const std::uint64_t graph = launch(1000);
@@ -252,7 +252,7 @@ TEST_F(DiagnoseTest, WhereOperatorsAndTheHostLaunchAGraphNobodyIsSaidToRunIt) {
   }
 }
 
-TEST_F(DiagnoseTest, ACallbackThatWaitsForWhatComesBehindItsLaunchIsACircle) {
+TEST_F(DiagnoseTest, CallbackThatWaitsBehindItsLaunchIsACircle) {
   const std::uint64_t graph = launch(1000);
   const std::uint64_t between = submit_after({graph});
   const std::uint64_t task = submit_after({between});
@@ -294,7 +294,7 @@ TEST_F(DiagnoseTest, NoCircleWhereManyWaitForMany) {
   EXPECT_EQ(found.total, 23U);
 }
 
-TEST_F(DiagnoseTest, GangsSayHowManyHaveJoined) {
+TEST_F(DiagnoseTest, GangsReportJoinedMembers) {
   const std::uint64_t gang = submit(detail::kGang | detail::kWide, 4);
   EXPECT_EQ(now().tasks[0].doing, Doing::waits_for_gang);
   for (std::uint32_t worker = 0; worker < 3; ++worker) runs(worker, gang);
@@ -304,14 +304,14 @@ TEST_F(DiagnoseTest, GangsSayHowManyHaveJoined) {
   EXPECT_EQ(now().tasks[0].doing, Doing::runs);
 }
 
-TEST_F(DiagnoseTest, WhatMayStartWaitsForTheResume) {
+TEST_F(DiagnoseTest, ReadyTasksWaitForTheResume) {
   submit();
   known_.parked = true;
   EXPECT_EQ(now().tasks[0].doing, Doing::parked);
   EXPECT_THAT(to_string(now()), AllOf(HasSubstr("the runtime is parked"), HasSubstr("waits for `resume`")));
 }
 
-TEST_F(DiagnoseTest, OnceProvenWhatCouldMoveIsLost) {
+TEST_F(DiagnoseTest, RunnableTasksAreLostOnceProven) {
   const std::uint64_t begun = submit();
   const std::uint64_t never = submit();
   const std::uint64_t graph = launch(1000);
@@ -328,14 +328,14 @@ TEST_F(DiagnoseTest, OnceProvenWhatCouldMoveIsLost) {
   EXPECT_THAT(to_string(found), AllOf(HasSubstr("nothing moves"), HasSubstr("lost")));
 }
 
-TEST_F(DiagnoseTest, MarksOfCancelsAreTold) {
+TEST_F(DiagnoseTest, CancelMarksAreReported) {
   const std::uint64_t one = submit();
   bench_.queue.cancel(one);
   EXPECT_TRUE(now().tasks[0].cancelled);
   EXPECT_THAT(to_string(now()), HasSubstr("(cancelled)"));
 }
 
-TEST_F(DiagnoseTest, ManyAreCountedAndTheOldestTold) {
+TEST_F(DiagnoseTest, LongListsAreCountedAndShortened) {
   for (int i = 0; i < 100; ++i) submit();
   const Diagnosis found = now();
   EXPECT_EQ(found.total, 100U);

@@ -52,7 +52,7 @@ class HeldAllAlongTest : public testing::Test {
   std::vector<std::uint64_t> users_;  // of the exec at 1000
 };
 
-TEST_F(HeldAllAlongTest, WhoHasTheSameBeforeAndAfterIsNamed) {
+TEST_F(HeldAllAlongTest, UnchangedHoldersAreNamed) {
   const std::uint64_t one = submit();
   const std::uint64_t two = submit(6 ^ 3);
   const std::uint64_t three = submit();
@@ -69,7 +69,7 @@ TEST_F(HeldAllAlongTest, WhoHasTheSameBeforeAndAfterIsNamed) {
   EXPECT_THAT(held_by[1].workers, ElementsAre(0));
 }
 
-TEST_F(HeldAllAlongTest, WhatHasEndedHoldsNothing) {
+TEST_F(HeldAllAlongTest, EndedTasksHoldNothing) {
   const std::uint64_t one = submit();
   const std::uint64_t two = submit();
   bench_.finish(one);
@@ -94,7 +94,7 @@ TEST_F(HeldAllAlongTest, NodesAreOfTheLaunchThatRuns) {
   EXPECT_TRUE(held({node(0, 1500)}, {node(0, 1500)}).empty()) << "no launch of the exec is in flight";
 }
 
-TEST_F(HeldAllAlongTest, NodesThatAnOperatorHasLaunchedAreOfItsTaskIfThatAloneMayBe) {
+TEST_F(HeldAllAlongTest, NodesBelongToTheOnlyLaunchingTask) {
   const std::uint64_t task = submit(6 ^ 3);
   users_ = {task};
   auto held_by = held({node(0, 1500)}, {node(0, 1500)});
@@ -111,7 +111,7 @@ TEST_F(HeldAllAlongTest, NodesThatAnOperatorHasLaunchedAreOfItsTaskIfThatAloneMa
   EXPECT_TRUE(held({node(0, 1500)}, {node(0, 1500)}, false).empty()) << "its priority is not known";
 }
 
-TEST_F(HeldAllAlongTest, RequestsOfOthersAreNoHolders) {
+TEST_F(HeldAllAlongTest, OtherRequestsAreNoHolders) {
   std::uint64_t request = 0;
   ASSERT_TRUE(bench_.queue.try_submit_request(5 ^ 3, &request));
   const device::Header header = bench_.header(request);
@@ -122,7 +122,7 @@ TEST_F(HeldAllAlongTest, RequestsOfOthersAreNoHolders) {
   EXPECT_TRUE(held({task(0, request)}, {task(0, request)}).empty());
 }
 
-TEST_F(HeldAllAlongTest, WorkersThatNotedNothingRunTasksOfOperatorsWhenNoneWasFree) {
+TEST_F(HeldAllAlongTest, WorkersWithoutRecordRunSpawnedTasks) {
   ASSERT_EQ(held({nothing(2)}, {nothing(2)}).size(), 1U);
   const auto held_by = held({nothing(2), nothing(3)}, {nothing(2), nothing(3)});
   EXPECT_THAT(held_by[0].workers, ElementsAre(2, 3));
@@ -130,7 +130,7 @@ TEST_F(HeldAllAlongTest, WorkersThatNotedNothingRunTasksOfOperatorsWhenNoneWasFr
   EXPECT_TRUE(held({nothing(2)}, {nothing(2)}, false).empty()) << "they may have been idle";
 }
 
-TEST(PreemptionText, SaysWhoHoldsWhat) {
+TEST(PreemptionText, ReportsHoldersOfWorkers) {
   Preemption preemption;
   preemption.waited = 50ms;
   preemption.holders.push_back({70, "simulate (version 3)", false, 1, {0, 1}, 812ms});

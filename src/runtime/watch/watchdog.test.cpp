@@ -67,7 +67,7 @@ class WatchdogTest : public testing::Test {
   std::optional<Watchdog> watchdog_;
 };
 
-TEST_F(WatchdogTest, SaysWhatHasStalledAfterTheTimeoutAndNotBefore) {
+TEST_F(WatchdogTest, ReportsStallsAfterTheTimeout) {
   const auto start = Watchdog::Clock::now();
   open();
   ASSERT_TRUE(eventually([&] { return watchdog_->stalled(); }));
@@ -84,7 +84,7 @@ TEST_F(WatchdogTest, SaysWhatHasStalledAfterTheTimeoutAndNotBefore) {
   EXPECT_EQ(scene_.verdicts, 1) << "once is enough";
 }
 
-TEST_F(WatchdogTest, TasksThatComeLaterGetAVerdictOfTheirOwn) {
+TEST_F(WatchdogTest, LaterTasksGetTheirOwnVerdict) {
   open();
   ASSERT_TRUE(eventually([&] { return watchdog_->stalled(); }));
   const auto then = Watchdog::Clock::now();
@@ -100,7 +100,7 @@ TEST_F(WatchdogTest, TasksThatComeLaterGetAVerdictOfTheirOwn) {
   EXPECT_EQ(watchdog_->verdict_on(9)->message(), "verdict 2");
 }
 
-TEST_F(WatchdogTest, AVerdictIsLiftedWhenSomethingMoves) {
+TEST_F(WatchdogTest, ProgressLiftsAVerdict) {
   open();
   ASSERT_TRUE(eventually([&] { return watchdog_->stalled(); }));
   scene_.progress += 1;
@@ -113,7 +113,7 @@ TEST_F(WatchdogTest, AVerdictIsLiftedWhenSomethingMoves) {
   EXPECT_TRUE(eventually([&] { return !watchdog_->stalled(); }));
 }
 
-TEST_F(WatchdogTest, SomebodyMayLiftTheVerdict) {
+TEST_F(WatchdogTest, CallerMayLiftTheVerdict) {
   open();
   ASSERT_TRUE(eventually([&] { return watchdog_->stalled(); }));
   watchdog_->moved();
@@ -130,7 +130,7 @@ TEST_F(WatchdogTest, NothingPendingIsNoStall) {
   EXPECT_EQ(scene_.settles, 0);
 }
 
-TEST_F(WatchdogTest, WhoIsWaitedForOutsideExcuses) {
+TEST_F(WatchdogTest, ExternalWaitsExcuseAStall) {
   scene_.excused = true;
   open();
   EXPECT_TRUE(stays_silent());
@@ -144,7 +144,7 @@ TEST_F(WatchdogTest, ATaskThatRunsLongIsNoStall) {
   EXPECT_GT(scene_.settles, 1);
 }
 
-TEST_F(WatchdogTest, WhatATaskDoesAsSoonAsTheLoopIsBackCounts) {
+TEST_F(WatchdogTest, ProgressAfterTheResumeCounts) {
   scene_.moves_at_once = true;
   open();
   EXPECT_TRUE(stays_silent());
@@ -160,7 +160,7 @@ TEST_F(WatchdogTest, ProgressIsNoStall) {
   EXPECT_EQ(scene_.verdicts, 0);
 }
 
-TEST_F(WatchdogTest, ALoopThatDoesNotComeBackIsNoStall) {
+TEST_F(WatchdogTest, LoopThatDoesNotResumeIsNoStall) {
   scene_.resumed = false;
   open();
   EXPECT_TRUE(stays_silent());
@@ -169,7 +169,7 @@ TEST_F(WatchdogTest, ALoopThatDoesNotComeBackIsNoStall) {
   EXPECT_TRUE(eventually([&] { return watchdog_->stalled(); }));
 }
 
-TEST_F(WatchdogTest, WorkersThatDoNotPassAreNoStall) {
+TEST_F(WatchdogTest, UnansweredPassIsNoStall) {
   scene_.passes_through = false;
   open();
   EXPECT_TRUE(stays_silent());
