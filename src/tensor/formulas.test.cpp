@@ -20,7 +20,7 @@ std::vector<std::uint32_t> words_of(const ProgramBuilder& program) {
   return words;
 }
 
-TEST(FormulasTest, NumbersThatAreGivenAreToldFromThoseOfTheFormula) {
+TEST(FormulasTest, GivenNumbersAreDistinguishedFromConstants) {
   const auto formula = [](Numbers n) { return n[0] * n[1] + (n[2] + 1.0) * n[3]; };
   Formulas formulas;
   for (const double number : {1.0, 5.0, 1'000'005.0}) {
@@ -39,7 +39,7 @@ TEST(FormulasTest, NumbersThatAreGivenAreToldFromThoseOfTheFormula) {
 }
 
 // Placeholder numbers stand for the given ones while a formula is translated; this is the second one's.
-TEST(FormulasTest, AFormulaMayHaveTheNumbersThatStandForOthers) {
+TEST(FormulasTest, FormulaMayContainPlaceholderNumbers) {
   const std::array<Operand, 2> given{kX, 5.0};
   Formulas formulas;
   const auto both = [](Numbers n) { return n[0] * n[1] + 1'000'004.0; };
@@ -51,7 +51,7 @@ TEST(FormulasTest, AFormulaMayHaveTheNumbersThatStandForOthers) {
   EXPECT_FALSE(code->constants[0].operand.has_value());
 }
 
-TEST(FormulasTest, WhatFollowsFromTypesIsRememberedByThem) {
+TEST(FormulasTest, CodeIsCachedByTypes) {
   const auto sum = [](Numbers n) { return n[0] + n[1] * 2.0; };
   const TensorView halves(0x4000, ElementType::f16, {100});
   const TensorView doubles(0x5000, ElementType::f64, {100});
@@ -71,13 +71,13 @@ TEST(FormulasTest, WhatFollowsFromTypesIsRememberedByThem) {
   EXPECT_TRUE(find(ElementType::f64, ElementType::f64, doubles)->wide);
 }
 
-TEST(FormulasTest, TruthsThatAreGivenAreNotRemembered) {
+TEST(FormulasTest, CodeWithBoolOperandsIsNotCached) {
   const auto formula = [](Numbers n) { return n[0] + n[1] + 1.0; };
   const std::array<Operand, 2> given{kX, true};
   EXPECT_EQ(Formulas().find(formula, ElementType::f32, ElementType::f32, given), nullptr);
 }
 
-TEST(FormulasTest, ElementsAtHandAreNotLoaded) {
+TEST(FormulasTest, LoadedElementsAreNotLoadedAgain) {
   const auto copy = [](Numbers n) { return n[0]; };
   const TensorView halves(0x4000, ElementType::f16, {100});
   Formulas formulas;

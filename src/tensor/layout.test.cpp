@@ -22,7 +22,7 @@ Joined joined(Joined dims, bool any_order) {
 
 using testing::ElementsAre;
 
-TEST(Layout, JoinsWhatEachTensorStepsThroughAsOne) {
+TEST(Layout, JoinsContiguousDimensions) {
   const Joined all = joined({{2, 3, 4}, {{12, 4, 1}, {24, 8, 2}}}, true);
   EXPECT_EQ(all.sizes, (Dims{24}));
   EXPECT_THAT(all.strides, ElementsAre(Dims{1}, Dims{2}));
@@ -57,7 +57,7 @@ TEST(Layout, ResultsMayNotShareMemory) {
 }
 
 // Tensors without elements have arbitrary strides.
-TEST(Layout, StridesOfAnySizeAreJoinedOrNot) {
+TEST(Layout, ExtremeStridesDoNotOverflow) {
   constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
   EXPECT_EQ(joined({{2, 0, 4}, {{kLeast, kMost, kLeast / 4}}}, true).sizes, (Dims{2, 0, 4})) << "no product wraps around to a stride";

@@ -40,34 +40,34 @@ Code live(Code code, std::uint32_t unseen = 0) {
   return code;
 }
 
-TEST(LiveCodeTest, KeepsWhatIsSeen) {
+TEST(LiveCodeTest, KeepsLiveCode) {
   const Code code{load(0), add(1), store(2), add(1), store(3)};
   EXPECT_THAT(live(code), ElementsAreArray(code));
 }
 
-TEST(LiveCodeTest, OfTwoStoresToOneTensorTheLastStays) {
+TEST(LiveCodeTest, LastOfTwoStoresStays) {
   EXPECT_THAT(live({load(0), add(1), store(0), add(1), store(0)}), ElementsAre(load(0), add(1), add(1), store(0)));
 }
 
-TEST(LiveCodeTest, AStoreThatIsReadStays) {
+TEST(LiveCodeTest, StoreThatIsReadStays) {
   const Code code{load(0), store(2), load(1), add(2), store(2)};
   EXPECT_THAT(live(code), ElementsAreArray(code));
 }
 
-TEST(LiveCodeTest, WhatIsReadByDeadCodeAloneIsDead) {
+TEST(LiveCodeTest, ReadsByDeadCodeAreDead) {
   EXPECT_THAT(live({load(0), store(2), load(1), add(2), store(3), load(0), store(2)}, 1U << 3U), ElementsAre(load(0), store(2)));
 }
 
-TEST(LiveCodeTest, WhatOnlyAnUnseenStoreNeedsIsDead) {
+TEST(LiveCodeTest, OperandsOfDeadStoresAreDead) {
   EXPECT_THAT(live({load(0), add(1), store(2), load(0), store(3)}, 1U << 2U), ElementsAre(load(0), store(3)));
   EXPECT_THAT(live({load(0), add(1), store(2)}, 1U << 2U), IsEmpty());
 }
 
-TEST(LiveCodeTest, TheAccumulatorGoesOnBehindAnUnseenStore) {
+TEST(LiveCodeTest, AccumulatorContinuesPastADeadStore) {
   EXPECT_THAT(live({load(0), add(1), store(2), add(1), store(3)}, 1U << 2U), ElementsAre(load(0), add(1), add(1), store(3)));
 }
 
-TEST(LiveCodeTest, TemporariesAreKeptForThoseThatReadThem) {
+TEST(LiveCodeTest, TemporariesLiveUntilTheirReads) {
   const Code code{load(0), keep(0), load(1), add(1), keep(1), load_kept(0), where_kept(1, 1), store(2)};
   EXPECT_THAT(live(code), ElementsAreArray(code));
   EXPECT_THAT(live({load(0), keep(0), load(1), keep(1), load_kept(1), store(2)}), ElementsAre(load(1), keep(1), load_kept(1), store(2)));

@@ -15,7 +15,7 @@ TensorView view(const Dims& shape, std::uint64_t address = 0x123456789000, Eleme
   return {address, type, shape};
 }
 
-TEST(ProductTest, WordsSayWhatIsToBeDone) {
+TEST(ProductTest, WordsEncodeTheProduct) {
   const TensorView to = view({2, 3, 40, 50}, 0xA00000001000);
   const TensorView b = view({3, 50, 60}, 0xB00000002000).transpose(1, 2).expand({2, 3, 60, 50});
   const TensorView bias = view({50}, 0xC00000003000).expand({2, 3, 40, 50});
@@ -54,7 +54,7 @@ TEST(ProductTest, BatchesAreJoined) {
   EXPECT_EQ(operation.groups, 8U) << "no more than workers";
 }
 
-TEST(ProductTest, FewColumnsAreFewRowsOfTheResultTurnedAround) {
+TEST(ProductTest, FewColumnsTransposeTheProduct) {
   const TensorView a = view({100, 30}, 0xA00000000000);
   const TensorView x = view({30, 2}, 0xB00000000000);
   const Operation operation = operation_of({.to = view({100, 2}), .a = a, .b = x}, true, 100);
@@ -91,7 +91,7 @@ TEST(ProductTest, NothingIsReadWithoutSteps) {
   EXPECT_EQ(operation.tensors.size(), 2U) << "the result and the bias";
 }
 
-TEST(ProductTest, SmallOnesAreForOneWorkerOfACpu) {
+TEST(ProductTest, SmallProductsUseOneCpuWorker) {
   const auto groups = [](std::int64_t size) {
     return operation_of({.to = view({size, size}), .a = view({size, size}), .b = view({size, size})}, false, 8).groups;
   };
@@ -100,7 +100,7 @@ TEST(ProductTest, SmallOnesAreForOneWorkerOfACpu) {
   EXPECT_EQ(groups(256), 8U);
 }
 
-TEST(ProductTest, NumbersTravelInTheirClass) {
+TEST(ProductTest, NumbersAreEncodedByClass) {
   const auto alpha = [](ElementType type) {
     const TensorView all = view({2, 2}, 4096, type);
     return ProductWords(operation_of({.to = all, .a = all, .b = all, .alpha = -3}, true, 8).words.data()).alpha();

@@ -19,7 +19,7 @@ std::uint32_t flags_of(TensorOp op, const TensorView& x, std::size_t operands) {
   return words[0] & (device::ProgramWords::kPlain | device::ProgramWords::kPacked | device::ProgramWords::kLight);
 }
 
-TEST(ProgramBuilderTest, ProgramsSayWhichMachineIsEnough) {
+TEST(ProgramBuilderTest, ProgramsNameTheRequiredMachine) {
   using Words = device::ProgramWords;
   const TensorView floats(0x1000, ElementType::f32, {100});
   EXPECT_EQ(flags_of(TensorOp::add, floats, 2), Words::kPlain | Words::kPacked | Words::kLight);
@@ -31,7 +31,7 @@ TEST(ProgramBuilderTest, ProgramsSayWhichMachineIsEnough) {
   EXPECT_EQ(flags_of(TensorOp::add, TensorView(0x1000, ElementType::f32, {50}, {2}), 2), 0U) << "no neighbours";
 }
 
-TEST(ProgramBuilderTest, WhatIsChangedInPlaceIsStoredOnce) {
+TEST(ProgramBuilderTest, InPlaceResultsAreStoredOnce) {
   const TensorView x(0x1000, ElementType::f32, {100});
   const TensorView y(0x2000, ElementType::f32, {100});
   ProgramBuilder builder(x.shape());

@@ -25,7 +25,7 @@ constexpr std::array<std::array<E, 10>, 10> kPromoted = {{
     {E::bf16, E::bf16, E::bf16, E::bf16, E::bf16, E::f32, E::f32, E::f64, E::bf16, E::bf16},
 }};
 
-TEST(Promotion, IsPyTorchs) {
+TEST(Promotion, MatchesPyTorch) {
   for (std::size_t a = 0; a < kTypes.size(); ++a)
     for (std::size_t b = 0; b < kTypes.size(); ++b)
       EXPECT_EQ(promoted(kTypes[a], kTypes[b]), kPromoted[a][b]) << dwell::name_of(kTypes[a]) << ", " << dwell::name_of(kTypes[b]);

@@ -47,7 +47,7 @@ TEST(ReductionTest, LongRowsHaveGroupsAndShortOnesShareThem) {
   EXPECT_FALSE(cut_of({64, 256}, {1}, false).rows_first);
 }
 
-TEST(ReductionTest, RowsAreCutWhereThereAreFew) {
+TEST(ReductionTest, FewRowsAreSplit) {
   EXPECT_EQ(cut_of({1, 1'000'000}, {1}, true).parts, 64U);
   EXPECT_EQ(cut_of({1, 10'000}, {1}, true).parts, 1U);
   EXPECT_EQ(cut_of({100, 100'000}, {1}, true).parts, 1U);
@@ -84,7 +84,7 @@ TEST(ReductionTest, PartsHoldAllColumns) {
   }
 }
 
-TEST(ReductionTest, DimensionsThatLieBehindEachOtherAreOne) {
+TEST(ReductionTest, ContiguousDimensionsAreJoined) {
   const auto task = rows_of({4, 5, 6, 7}, {2, 3}, true).words(RowPhase::whole, 0);
   const RowsWords words(task.data());
   EXPECT_EQ(words.row_dims(), 1U);

@@ -22,7 +22,7 @@ Selection rows(ElementType type, std::int64_t columns, std::int64_t stride, std:
           .step = stride};
 }
 
-TEST(SelectionTest, NeighboursAreOneElement) {
+TEST(SelectionTest, AdjacentElementsAreMerged) {
   const Operation operation = operation_of(rows(ElementType::f16, 64, 72), true, 100);
   const SelectionWords all(operation.words.data());
   EXPECT_EQ(all.log_bytes(), 4U);
@@ -37,7 +37,7 @@ TEST(SelectionTest, NeighboursAreOneElement) {
   EXPECT_TRUE(all.wide_index());
 }
 
-TEST(SelectionTest, AsManyAsAllRowsAllow) {
+TEST(SelectionTest, MergesWhatAllRowsAllow) {
   const auto bytes = [](const Selection& selection) {
     return 1U << SelectionWords(operation_of(selection, true, 8).words.data()).log_bytes();
   };
@@ -54,7 +54,7 @@ TEST(SelectionTest, AsManyAsAllRowsAllow) {
   EXPECT_EQ(bytes(columns), 4U) << "each has an index of its own";
 }
 
-TEST(SelectionTest, PlacesThatMeetAreInTheLastDimension) {
+TEST(SelectionTest, CollidingPlacesAreInTheLastDimension) {
   const Selection selection{.kind = SelectionKind::scatter_add,
                             .to = view(ElementType::f16, {30, 40}, {0, 1}),
                             .from = view(ElementType::f16, {30, 40}, {40, 1}),

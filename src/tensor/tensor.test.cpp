@@ -31,7 +31,7 @@ TEST(TensorView, KnowsItsElements) {
   EXPECT_FALSE(view({4}, {0}).contiguous());
 }
 
-TEST(TensorView, KnowsTheBytesThatItLiesIn) {
+TEST(TensorView, KnowsItsExtent) {
   EXPECT_EQ(rows({2, 3}).extent().first, 4096U);
   EXPECT_EQ(rows({2, 3}).extent().end, 4096U + 24);
   const TensorView backwards = view({3, 2}, {-10, 1});
@@ -43,7 +43,7 @@ TEST(TensorView, KnowsTheBytesThatItLiesIn) {
   EXPECT_TRUE(rows({5}).extent().overlaps(TensorView(4112, ElementType::f32, {4}).extent()));
 }
 
-TEST(TensorView, IsSeenInOtherWays) {
+TEST(TensorView, HasViews) {
   const TensorView all = rows({2, 3, 4});
   EXPECT_EQ(all.permute({2, 0, 1}).shape(), (Dims{4, 2, 3}));
   EXPECT_EQ(all.permute({2, 0, 1}).strides(), (Dims{1, 12, 4}));
@@ -57,7 +57,7 @@ TEST(TensorView, IsSeenInOtherWays) {
   EXPECT_EQ(rows({}).expand({2, 2}).strides(), (Dims{0, 0}));
 }
 
-TEST(TensorView, IsMadeOfElementsOfATypeAsData) {
+TEST(TensorView, IsMadeFromTypedData) {
   const BufferView memory(4096, 6, ElementType::f32);
   EXPECT_EQ(TensorView(memory, {2, 3}).strides(), (Dims{3, 1}));
   const TensorView backwards(memory, {3}, {-2}, 5);
@@ -68,7 +68,7 @@ TEST(TensorView, IsMadeOfElementsOfATypeAsData) {
   DWELL_EXPECT_ERROR(TensorView(memory, {3}, {-2}, 3), errc::invalid_argument, HasSubstr("none of the 6"));
 }
 
-TEST(TensorView, IsReshapedWhereStridesSayThat) {
+TEST(TensorView, IsReshapedIfStridesAllow) {
   EXPECT_EQ(rows({4, 6}).reshape({2, 2, 3, 2}).strides(), (Dims{12, 6, 2, 1}));
   EXPECT_EQ(view({4, 6}, {12, 2}).reshape({24}).strides(), (Dims{2}));
   EXPECT_EQ(view({4, 6}, {100, 1}).reshape({2, 2, 6}).strides(), (Dims{200, 100, 1}));
@@ -78,7 +78,7 @@ TEST(TensorView, IsReshapedWhereStridesSayThat) {
   DWELL_EXPECT_ERROR(rows({4, 6}).reshape({5, 5}), errc::invalid_argument, HasSubstr("(5, 5)"));
 }
 
-TEST(TensorView, RefusesWhatIsNotThere) {
+TEST(TensorView, RefusesInvalidArguments) {
   const TensorView all = rows({2, 3});
   DWELL_EXPECT_ERROR(all.permute({0, 0}), errc::invalid_argument, HasSubstr("(0, 0) is no order"));
   DWELL_EXPECT_ERROR(all.permute({0}), errc::invalid_argument, HasSubstr("no order"));
@@ -185,7 +185,7 @@ void expect_whole(const TensorView& view, const std::function<std::string()>& of
   EXPECT_EQ(Wide{view.extent().end}, Wide{view.address()} + (reach.high + 1) * bytes) << of();
 }
 
-TEST(TensorView, LiesInItsBufferWhateverTheStrides) {
+TEST(TensorView, StaysInItsBufferWithAnyStrides) {
   Numbers numbers;
   int accepted = 0;
   int refused = 0;
@@ -216,7 +216,7 @@ TEST(TensorView, LiesInItsBufferWhateverTheStrides) {
   EXPECT_GT(refused, 1000);
 }
 
-TEST(TensorView, LiesWhereThereAreAddresses) {
+TEST(TensorView, RefusesAddressesOutOfRange) {
   Numbers numbers;
   for (int turn = 0; turn < 30'000; ++turn) {
     const Candidate of = candidate(numbers);
@@ -269,7 +269,7 @@ TensorView any_view(Numbers& numbers, const TensorView& view) {
   }
 }
 
-TEST(TensorView, ViewsOfItLieInIt) {
+TEST(TensorView, ViewsStayInsideIt) {
   Numbers numbers;
   int made = 0;
   for (int turn = 0; turn < 10'000; ++turn) {
@@ -295,13 +295,13 @@ TEST(TensorView, ViewsOfItLieInIt) {
   EXPECT_GT(made, 1000);
 }
 
-TEST(TensorView, RefusesShapesThatOnlySizesOf0Make) {
+TEST(TensorView, RefusesOverflowHiddenBySizeZero) {
   const Dims shape{0, std::int64_t{1} << 40U, std::int64_t{1} << 40U};
   DWELL_EXPECT_ERROR(rows(shape), errc::invalid_argument, HasSubstr("those of its sizes that are not 0"));
   EXPECT_EQ(rows({0, std::int64_t{1} << 40U}).elements(), 0);
 }
 
-TEST(TensorView, ElementsBehindEachOtherAreRefusedTheSameWay) {
+TEST(TensorView, ContiguousElementsAreRefusedAlike) {
   const auto of = [](std::int64_t count, std::uint64_t address, ElementType type = ElementType::f64) {
     return error_of([&] { expect_whole(TensorView(TensorView::Elements{count}, address, type), [] { return "elements"; }); }).kind();
   };

@@ -33,7 +33,7 @@ void multiply_add(Sums& sums, const Words& a, const Words& b) {
     }
 }
 
-TEST(MmaLayoutTest, LanesPassTheWordsThatTheInstructionTakes) {
+TEST(MmaLayoutTest, LanesPassTheExpectedWords) {
   half a[16][16];
   half b[16][8];
   for (u32 i = 0; i < 16; ++i)

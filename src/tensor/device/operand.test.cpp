@@ -70,7 +70,7 @@ void check_all() {
 TEST(OperandTest, FloatsOfAnyLayout) { check_all<float, TypedElements<float, float>, float, false>(); }
 TEST(OperandTest, DoublesOfAnyLayout) { check_all<double, TypedElements<double, double>, double, false>(); }
 TEST(OperandTest, SixteenBitsOfAnyLayout) { check_all<u16, TypedElements<u16, u16>, u16, true>(); }
-TEST(OperandTest, ElementsOfATypeThatIsKnownLater) { check_all<u64, AnyElements<u64>, i32, false>(); }
+TEST(OperandTest, ElementsOfARuntimeType) { check_all<u64, AnyElements<u64>, i32, false>(); }
 
 }  // namespace
 }  // namespace dwell::device
