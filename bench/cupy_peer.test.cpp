@@ -56,7 +56,7 @@ TEST_F(CupyPeerTest, TakesTheTimesOfBothRounds) {
   EXPECT_GT(times->cold[0], 0);
 }
 
-TEST_F(CupyPeerTest, SaysWhyThereAreNone) {
+TEST_F(CupyPeerTest, ReportsWhyThereIsNoPeer) {
   EXPECT_FALSE(time_with(stand_in("value + 1")));
   EXPECT_THAT(why_, HasSubstr("wrong value"));
   EXPECT_FALSE(time_with("raise ImportError('libnvrtc is too old')"));
