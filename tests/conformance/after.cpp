@@ -164,7 +164,7 @@ TEST_P(AfterTest, ManyTasksWaitForOne) {
   EXPECT_EQ(read(all.clock)[0], 2 * 1002U) << "something ran twice";
 }
 
-TEST_P(AfterTest, TheFirstOfARuntimeWaitsForATaskThatLeavesNoWord) {
+TEST_P(AfterTest, FirstWaitCoversAnUntrackedTask) {
   for (int turn = 0; turn < 5; ++turn) {
     Setup all(options());
     const Ticket first = all.submit_slow(0, 2'000'000);
@@ -175,7 +175,7 @@ TEST_P(AfterTest, TheFirstOfARuntimeWaitsForATaskThatLeavesNoWord) {
   }
 }
 
-TEST_P(AfterTest, TicketsOfOtherThreadsAndOfLongAgo) {
+TEST_P(AfterTest, TicketsOfOtherThreadsAndOldTickets) {
   constexpr u32 kEach = kSanitized ? 300 : 1500;
   Options small = options();
   small.ring_slots = 256;
@@ -212,7 +212,7 @@ TEST_P(AfterTest, TicketsOfOtherThreadsAndOfLongAgo) {
     for (const u32 task : before[at]) ASSERT_LT(ended[task], began[at]) << at << " after " << task;
 }
 
-TEST_P(AfterTest, TicketsThatAreDoneAndEmptyOnesAreNotWaitedFor) {
+TEST_P(AfterTest, DoneAndEmptyTicketsAreSkipped) {
   Setup all(options());
   const Ticket done = all.submit(0);
   done.wait();
@@ -265,7 +265,7 @@ TEST_P(AfterTest, AFailureCancelsAndIsNamed) {
   }
 }
 
-TEST_P(AfterTest, ACancelledTaskIsCompleteBehindAllThatItNames) {
+TEST_P(AfterTest, CancelledTaskCompletesAfterAllThatItNames) {
   // Tasks that follow it with after_any_result thus follow those too.
   Setup all(options());
   all.track();
@@ -287,7 +287,7 @@ TEST_P(AfterTest, ACancelledTaskIsCompleteBehindAllThatItNames) {
   EXPECT_EQ(linked.status(), status::cancelled);
 }
 
-TEST_P(AfterTest, AChainBehindAFailureIsCancelledWhole) {
+TEST_P(AfterTest, ChainBehindAFailureIsCancelled) {
   Setup all(options());
   all.track();
   const Ticket bad = all.submit_bad(0, 5);
@@ -383,7 +383,7 @@ TEST_P(AfterTest, OrderHoldsThroughLeasesAndParks) {
     for (const u32 task : before[i]) ASSERT_LT(ended[task], began[i]) << i << " after " << task;
 }
 
-TEST_P(AfterTest, EveryWayOfSubmittingTakesIt) {
+TEST_P(AfterTest, EverySubmitFunctionAcceptsAfter) {
   Setup all(options());
   all.track();
   Latch latch(all.runtime);
@@ -435,7 +435,7 @@ TEST_P(AfterTest, TicketsThatCannotBeWaitedForAreRefused) {
   EXPECT_EQ(all.submit(1, after(std::span(nine).first(8)), after_any_result(std::span(nine).first(8))).status(), status::ok);
 }
 
-TEST_P(AfterTest, TheEndOfTheRuntimeCancelsWhatWaits) {
+TEST_P(AfterTest, CloseCancelsWaitingTasks) {
   for (const Close how : {Close::now, Close::when_done}) {
     Setup all(options());
     all.track();

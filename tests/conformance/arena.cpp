@@ -152,7 +152,7 @@ __global__ void slow(unsigned long long ns) {
 };
 DWELL_ON_EVERY_DEVICE(ArenaTest);
 
-TEST_P(ArenaTest, AllGoesOnWhereItHasMovedAThousandTimes) {
+TEST_P(ArenaTest, WorkContinuesThroughAThousandMoves) {
   Options given = options();
   given.lease = 1ms;
   given.metrics = Metering::times;

@@ -49,7 +49,7 @@ TEST_P(AsyncTest, TasksFlowMeanwhile) {
   EXPECT_EQ(read(cells), std::vector<u32>{2});
 }
 
-TEST_P(AsyncTest, VersionsComeInTheOrderOfTheRequests) {
+TEST_P(AsyncTest, VersionsFollowTheOrderOfRequests) {
   Runtime runtime(options());
   Operator<> mark = runtime.define("mark", store("mark", 1));
   auto cells = filled<u32>(runtime, 1, 0);
@@ -62,7 +62,7 @@ TEST_P(AsyncTest, VersionsComeInTheOrderOfTheRequests) {
   EXPECT_EQ(read(cells), std::vector<u32>{8});
 }
 
-TEST_P(AsyncTest, AFailureComesOutOfTheFuture) {
+TEST_P(AsyncTest, FutureThrowsTheFailure) {
   Runtime runtime(options());
   const auto bad = runtime.define_async("bad", "DWELL_OPERATOR(bad)(dwell::Group g) { nonsense(); }");
   const auto good = runtime.define_async("good", store("good", 1));
@@ -75,7 +75,7 @@ TEST_P(AsyncTest, AFailureComesOutOfTheFuture) {
   EXPECT_EQ(later.version(), 1U);
 }
 
-TEST_P(AsyncTest, EqualRequestsAreOne) {
+TEST_P(AsyncTest, EqualRequestsAreMerged) {
   Runtime runtime(options());
   const std::string source = store("same", 1);
   std::vector<std::shared_future<Operator<>>> futures;
@@ -85,7 +85,7 @@ TEST_P(AsyncTest, EqualRequestsAreOne) {
   EXPECT_EQ(runtime.metrics().images, 1U);
 }
 
-TEST_P(AsyncTest, CallbacksComeOnceWithTheFutureReady) {
+TEST_P(AsyncTest, CallbacksRunOnceWhenTheFutureIsReady) {
   Runtime runtime(options());
   std::promise<std::string> named;
   std::promise<errc> failed;
@@ -118,7 +118,7 @@ TEST_P(AsyncTest, ARequestIsCancelledBeforeItsTurn) {
   EXPECT_EQ(runtime.define("second", store("second", 2)).version(), 1U) << "the name is free again";
 }
 
-TEST_P(AsyncTest, CloseEndsDefinitionsUnderWay) {
+TEST_P(AsyncTest, CloseEndsPendingDefinitions) {
   Options one = options();
   one.compile_threads = 1;
   std::vector<std::shared_future<Operator<>>> futures;

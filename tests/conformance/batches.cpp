@@ -42,7 +42,7 @@ TEST_P(BatchTest, ProgramsBeyondTheLimitsAreRefused) {
   DWELL_EXPECT_ERROR(batch().assign(x, many), errc::resource_limit, HasSubstr("16 tensors"));
 }
 
-TEST_P(BatchTest, LongProgramsTravelBesideTheRing) {
+TEST_P(BatchTest, LongProgramsAreStoredOutsideTheRing) {
   // Eight dimensions that cannot be joined, and many tensors.
   Dims shape{2, 2, 2, 2, 2, 2, 2, 2};
   std::vector<Buffer<float>> buffers;
@@ -223,7 +223,7 @@ TEST_P(BatchTest, AWriterWaitsForALongReader) {
   EXPECT_NEAR(read(y)[kLong - 1], long_work(0.5F), 0.1);
 }
 
-TEST_P(BatchTest, TheTicketStandsForAll) {
+TEST_P(BatchTest, TicketCoversAllTasks) {
   auto x = runtime().allocate<float>(kLong, Memory::host);
   std::ranges::fill(x.host(), 0.5F);
   std::vector<Buffer<float>> buffers;
@@ -254,7 +254,7 @@ std::size_t edges_of_capture(Runtime& runtime, const Buffer<float>& x, const std
   return edges;
 }
 
-TEST_P(BatchTest, TasksThatAreForgottenAreNotWaitedFor) {
+TEST_P(BatchTest, ForgottenTasksAreNotWaitedFor) {
   const auto x = runtime().allocate<float>(8);
   EXPECT_EQ(edges_of_capture(runtime(), x, [](Batch&) {}), 1U);
   EXPECT_EQ(edges_of_capture(runtime(), x, [](Batch& batch) { batch.forget(); }), 0U);
@@ -278,7 +278,7 @@ TEST_P(BatchTest, SubmitGivesTheTicketsOfAllTasks) {
 
 // ---- Fusion ----------------------------------------------------------------------------------------------------------------------
 
-TEST_P(BatchTest, WhatFollowsFromOneProgramBecomesPartOfIt) {
+TEST_P(BatchTest, DependentOperationsAreFused) {
   const auto x = filled_with(std::vector<float>(3000, 2.0F));
   auto y = runtime().allocate<float>(3000);
   auto z = runtime().allocate<float>(3000);
@@ -306,7 +306,7 @@ TEST_P(BatchTest, WhatFollowsFromOneProgramBecomesPartOfIt) {
             3U);
 }
 
-TEST_P(BatchTest, ShapesDoNotMatterWhereElementsLieBehindEachOther) {
+TEST_P(BatchTest, ContiguousTensorsFuseAcrossShapes) {
   const auto x = filled_with(std::vector<float>{1, 2, 3, 4, 5, 6});
   auto y = runtime().allocate<float>(6);
   auto z = runtime().allocate<float>(6);
@@ -345,7 +345,7 @@ TEST_P(BatchTest, ShapesDoNotMatterWhereElementsLieBehindEachOther) {
 
 using Numbers = std::span<const Expression>;
 
-TEST_P(BatchTest, FormulasGiveWhatTheirExpressionsGive) {
+TEST_P(BatchTest, FormulasMatchTheirExpressions) {
   const auto x = filled_with(std::vector<float>{1, -2, 3, 0.5F, -5, 1'000'003});
   const auto y = filled_with(std::vector<float>{4, 4, -1, 2, 0.25F, 7});
   const auto one = filled_with(std::vector<float>{3});
@@ -402,7 +402,7 @@ TEST_P(BatchTest, FormulasGiveWhatTheirExpressionsGive) {
   same(ElementType::f64, TensorView(wide), several, TensorView(narrow));
 }
 
-TEST_P(BatchTest, FormulasGoOnWithWhatWasAssigned) {
+TEST_P(BatchTest, FormulasContinueAnAssignment) {
   const auto x = filled_with(std::vector<float>{1, 2, 3});
   auto y = runtime().allocate<float>(3);
   auto z = runtime().allocate<float>(3);
@@ -421,7 +421,7 @@ TEST_P(BatchTest, FormulasGoOnWithWhatWasAssigned) {
 
 // ---- Dead stores -----------------------------------------------------------------------------------------------------------------
 
-TEST_P(BatchTest, WhatIsOverwrittenTakesNoRoom) {
+TEST_P(BatchTest, OverwrittenResultsUseNoSpace) {
   const auto x = filled_with(std::vector<float>(500, 1.0F));
   auto y = filled_with(std::vector<float>(500, 0.0F));
   auto z = runtime().allocate<float>(500);
@@ -435,7 +435,7 @@ TEST_P(BatchTest, WhatIsOverwrittenTakesNoRoom) {
   EXPECT_EQ(batch().stats().tasks, 3U);
 }
 
-TEST_P(BatchTest, WhatIsReadBeforeItIsOverwrittenIsStored) {
+TEST_P(BatchTest, ResultsReadBeforeBeingOverwrittenAreStored) {
   const auto x = filled_with(std::vector<float>(500, 3.0F));
   auto y = runtime().allocate<float>(500);
   auto z = runtime().allocate<float>(500);
@@ -448,7 +448,7 @@ TEST_P(BatchTest, WhatIsReadBeforeItIsOverwrittenIsStored) {
   EXPECT_EQ(read(y), std::vector<float>(500, 3.0F));
 }
 
-TEST_P(BatchTest, ResultsThatNobodyNeedsAreNotStored) {
+TEST_P(BatchTest, UnneededResultsAreNotStored) {
   const auto x = filled_with(std::vector<float>(500, 3.0F));
   auto between = filled_with(std::vector<float>(500, -1.0F));
   auto y = runtime().allocate<float>(500);
@@ -470,7 +470,7 @@ TEST_P(BatchTest, ResultsThatNobodyNeedsAreNotStored) {
   EXPECT_EQ(read(between), std::vector<float>(500, 6.0F));
 }
 
-TEST_P(BatchTest, WhatOtherProgramsReadIsStored) {
+TEST_P(BatchTest, ResultsReadByOtherProgramsAreStored) {
   const auto x = filled_with(std::vector<float>(500, 3.0F));
   auto between = filled_with(std::vector<float>(500, -1.0F));
   auto y = runtime().allocate<float>(100);
@@ -481,7 +481,7 @@ TEST_P(BatchTest, WhatOtherProgramsReadIsStored) {
   EXPECT_EQ(read(y), std::vector<float>(100, 7.0F));
 }
 
-TEST_P(BatchTest, AProgramThatIsFullGoesOnWithoutWhatNobodyNeeds) {
+TEST_P(BatchTest, FullProgramDropsUnneededResults) {
   constexpr std::size_t kSteps = 100;
   const auto x = filled_with(std::vector<float>(500, 1.0F));
   std::vector<Buffer<float>> between;
@@ -495,7 +495,7 @@ TEST_P(BatchTest, AProgramThatIsFullGoesOnWithoutWhatNobodyNeeds) {
   EXPECT_LE(batch().stats().tasks, 3U);  // a program names 16 tensors
 }
 
-TEST_P(BatchTest, AProgramGoesOnBehindWhatItHadNoRoomFor) {
+TEST_P(BatchTest, ProgramContinuesPastAnOperationThatDoesNotFit) {
   const auto x = filled_with(std::vector<float>(100, 2.0F));
   auto y = runtime().allocate<float>(100);
   auto z = runtime().allocate<float>(100);
@@ -575,13 +575,13 @@ TEST_P(BatchTest, RandomSequencesOnWholeTensors) {
     ASSERT_EQ(read(buffers[tensor]), std::vector<i64>(expected[tensor].begin(), expected[tensor].end())) << tensor;
 }
 
-TEST_P(BatchTest, BuffersOfOthersAreRefused) {
+TEST_P(BatchTest, ForeignBuffersAreRefused) {
   Runtime other(options());
   auto x = other.allocate<float>(4);
   DWELL_EXPECT_ERROR(batch().assign(x, 1.0), errc::invalid_argument, HasSubstr("another runtime"));
 }
 
-TEST_P(BatchTest, ATimelineTellsHowManyTasksAFlushWas) {
+TEST_P(BatchTest, TimelineShowsTheTasksOfAFlush) {
   class Flushes : public TraceWriter {
    public:
     void write(const Trace& piece) override {

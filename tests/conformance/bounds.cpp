@@ -30,7 +30,7 @@ DWELL_OPERATOR(poke)(dwell::Group g, dwell::i64 index, dwell::Span<float> x, dwe
 })";
 using Poke = void(i64, Span<float>, Span<const float>);
 
-TEST_P(BoundsTest, AnElementThatThereIsNotIsNamed) {
+TEST_P(BoundsTest, InvalidElementIsNamed) {
   Runtime runtime(with_all_parts());
   const auto poke = runtime.define<Poke>("poke", kPoke, debug());
   const auto cells = filled<float>(runtime, 32, 1);
@@ -69,7 +69,7 @@ DWELL_OPERATOR(ways)(dwell::Group g, unsigned way, dwell::Span<unsigned> x) {
   EXPECT_EQ(read(cells), std::vector<unsigned>(4, 0));
 }
 
-TEST_P(BoundsTest, NodesAndGroupsTellTheirsToo) {
+TEST_P(BoundsTest, NodesAndGroupsReportTheirErrors) {
   Runtime runtime(with_all_parts());
   const auto poke = runtime.define<Poke>("poke", kPoke, debug());
   const auto cells = filled<float>(runtime, 16, 1);
@@ -82,7 +82,7 @@ TEST_P(BoundsTest, NodesAndGroupsTellTheirsToo) {
   expect_refused(runtime.submit(poke, i64{21}, cells, from, groups(2)), "element 21 of a span of 16, at poke.op:4");
 }
 
-TEST_P(BoundsTest, EachOfManyTasksTellsItsOwn) {
+TEST_P(BoundsTest, EachOfManyTasksReportsItsError) {
   Runtime runtime(options());
   const auto poke = runtime.define<Poke>("poke", kPoke, debug());
   const auto cells = filled<float>(runtime, 16, 1);

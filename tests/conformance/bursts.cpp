@@ -61,7 +61,7 @@ TEST_P(BurstTest, AWaitRunsWhatItWaitsFor) {
   EXPECT_EQ(read(cells)[0], 3U);
 }
 
-TEST_P(BurstTest, AFullRingIsRun) {
+TEST_P(BurstTest, FullRingRuns) {
   open(128);
   for (u32 i = 0; i < 2000; ++i) runtime->submit(add, cells, i % 64, 1U);
   runtime->wait_all();
@@ -83,7 +83,7 @@ TEST_P(BurstTest, BurstsFollowEachOther) {
   for (const u32 cell : read(cells)) EXPECT_EQ(cell, (1U << 20U) - 1);
 }
 
-TEST_P(BurstTest, ThreadsThatSubmitAndBurstLoseNothing) {
+TEST_P(BurstTest, ConcurrentSubmitsAndBurstsLoseNothing) {
   open(256);
   constexpr u32 kEach = kSanitized ? 500 : 5000;
   {
@@ -124,7 +124,7 @@ TEST_P(BurstTest, AWaitBesideBurstsOfOthersReturns) {
   EXPECT_EQ(read(cells)[0], 2 * kTasks);
 }
 
-TEST_P(BurstTest, ParksAndNewVersionsComeBetweenBursts) {
+TEST_P(BurstTest, ParksAndNewVersionsRunBetweenBursts) {
   open();
   auto mark = runtime->define<Mark>("mark", mark_with(1));
   u32 sum = 0;
@@ -143,7 +143,7 @@ TEST_P(BurstTest, ParksAndNewVersionsComeBetweenBursts) {
   }
 }
 
-TEST_P(BurstTest, CloseRunsOrCancelsWhatWaits) {
+TEST_P(BurstTest, CloseRunsOrCancelsWaitingTasks) {
   open();
   const Ticket task = runtime->submit(add, cells, 0U, 1U);
   runtime->close();
@@ -154,7 +154,7 @@ TEST_P(BurstTest, CloseRunsOrCancelsWhatWaits) {
   EXPECT_EQ(other.status(), status::cancelled);
 }
 
-TEST_P(BurstTest, OtherRuntimesHaveNone) {
+TEST_P(BurstTest, OtherRuntimesRefuseBursts) {
   Runtime resident(options());
   DWELL_EXPECT_ERROR(resident.burst(), errc::unsupported, HasSubstr("the option bursts"));
 }

@@ -180,7 +180,7 @@ TEST_P(CallbackTest, TasksMayBeSubmittedInEach) {
   for_each([&](World& world) { ticket = world.runtime->submit(world.nothing); }, [&](World&) { ticket.wait(); });
 }
 
-TEST_P(CallbackTest, AnExceptionOfEachIsCaught) {
+TEST_P(CallbackTest, ExceptionsOfEachAreCaught) {
   for (const Kind& kind : kKinds) {
     // Nothing can catch an exception of a deleter.
     const std::string_view name = kind.name;
@@ -207,7 +207,7 @@ TEST_P(CallbackTest, AnExceptionOfEachIsCaught) {
   }
 }
 
-TEST_P(CallbackTest, TheLastOwnerMayGoInEachAndTheRuntimeIsClosedBehindIt) {
+TEST_P(CallbackTest, LastOwnerMayReleaseTheRuntimeInEach) {
   for (const Kind& kind : kKinds) {
     SCOPED_TRACE(kind.name);
     World world;
@@ -259,7 +259,7 @@ TEST_P(CallbackTest, ExitInEachEndsTheProcess) {
   }
 }
 
-TEST_P(CallbackTest, AForkInEachThatReturnsEndsTheChild) {
+TEST_P(CallbackTest, ForkInEachEndsTheReturningChild) {
   // ThreadSanitizer also refuses to start threads in a forked child of a process that has threads.
   if (kSanitized) GTEST_SKIP() << "another thread may hold a lock of the sanitizer's allocator at the fork";
   if (!on_cpu()) GTEST_SKIP() << "CUDA does not work in a forked child";

@@ -73,7 +73,7 @@ class CancelTest : public DeviceTest {
 };
 DWELL_ON_EVERY_DEVICE(CancelTest);
 
-TEST_P(CancelTest, AChainBehindAFailureIsCancelledWhole) {
+TEST_P(CancelTest, ChainBehindAFailureIsCancelled) {
   for (const bool tracked : {false, true}) {
     SCOPED_TRACE(tracked ? "" : "the first link of a runtime is a drain");
     Setup all(options(), tracked);
@@ -99,7 +99,7 @@ TEST_P(CancelTest, AChainBehindAFailureIsCancelledWhole) {
   }
 }
 
-TEST_P(CancelTest, AHardLinkGoesOn) {
+TEST_P(CancelTest, HardLinkRuns) {
   Setup all(options());
   const Ticket bad = all.runtime.submit(all.step, all.cells, 0U, 7);
   const Ticket hard = all.runtime.submit(all.step, all.cells, 1U, 0, hard_link);
@@ -181,7 +181,7 @@ TEST_P(CancelTest, ALinkReachesAcrossTasksOfOthers) {
   }
 }
 
-TEST_P(CancelTest, EverySortOfFailureCancelsEverySortOfTask) {
+TEST_P(CancelTest, EveryKindOfFailureCancelsEveryKindOfTask) {
   Setup all(options());
   auto longer = all.runtime.define("longer", long_step("longer", 60));
   auto longest = all.runtime.define("longest", long_step("longest", 400));
@@ -240,7 +240,7 @@ TEST_P(CancelTest, ABatchHasLinks) {
 
 // ---- Notifications ----
 
-TEST_P(CancelTest, CallbacksAndTheEventfdTellOfCancelledTasks) {
+TEST_P(CancelTest, CallbacksAndTheEventfdReportCancelledTasks) {
   Setup all(options());
   auto held = all.runtime.define<Hold>("hold_and_fail", kHoldAndFail);
   Latch latch(all.runtime);
@@ -290,7 +290,7 @@ TEST_P(CancelTest, ACoroutineThatAwaitsACancelledTaskThrows) {
 
 // ---- The end of a runtime ----
 
-TEST_P(CancelTest, TicketsTellTheCauseAfterTheRuntimeIsClosed) {
+TEST_P(CancelTest, TicketsKeepTheCauseAfterClose) {
   Ticket bad;
   Ticket cancelled;
   {
@@ -302,7 +302,7 @@ TEST_P(CancelTest, TicketsTellTheCauseAfterTheRuntimeIsClosed) {
   DWELL_EXPECT_ERROR(cancelled.wait(), errc::cancelled, names(cancelled, bad, "code 7"));
 }
 
-TEST_P(CancelTest, ATaskThatTheEndOfTheRuntimeCancelsSaysSo) {
+TEST_P(CancelTest, TaskCancelledByCloseReportsIt) {
   Setup all(options());
   all.runtime.park();
   all.runtime.submit(all.step, all.cells, 0U, 0);
@@ -315,7 +315,7 @@ TEST_P(CancelTest, ATaskThatTheEndOfTheRuntimeCancelsSaysSo) {
 
 // Threads submit chains of all kinds, with failures, gaps and waits, to a small ring: each task runs or is cancelled as its thread's
 // previous task demands.
-TEST_P(CancelTest, NoneRunsThatIsCancelledAndNoneIsCancelledThatShouldRun) {
+TEST_P(CancelTest, ExactlyTheExpectedTasksAreCancelled) {
   constexpr u32 kThreads = 4;
   constexpr u32 kEach = kSanitized ? 500 : 6000;
   Options small = options();

@@ -165,7 +165,7 @@ TEST_P(CancelCallTest, TasksThatWaitForAWorkerNeverRun) {
   EXPECT_EQ(occupies.status(), status::ok);
 }
 
-TEST_P(CancelCallTest, ATaskThatRunsGoesOn) {
+TEST_P(CancelCallTest, RunningTaskContinues) {
   Setup all(with_all_parts());
   const Ticket held = all.occupy(false);
   EXPECT_TRUE(all.runtime.cancel(held));
@@ -184,7 +184,7 @@ TEST_P(CancelCallTest, ATaskThatRunsGoesOn) {
   EXPECT_EQ(wide.status(), status::ok);
 }
 
-TEST_P(CancelCallTest, AGangInLineNeverRuns) {
+TEST_P(CancelCallTest, QueuedGangNeverRuns) {
   Options given = options();
   if (on_cpu()) given.workers = 4;
   Setup all(given);
@@ -286,7 +286,7 @@ TEST_P(CancelCallTest, ADrainEndsInItsPlace) {
   EXPECT_EQ(all.counts()[0], 0U);
 }
 
-TEST_P(CancelCallTest, AFullRingDoesNotHinder) {
+TEST_P(CancelCallTest, WorksWithAFullRing) {
   Options given = few();
   given.ring_slots = 128;
   Setup all(given);

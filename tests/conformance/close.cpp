@@ -79,7 +79,7 @@ struct Stuck {
   GraphExec exec;
 };
 
-TEST_P(CloseTest, ALaunchThatHasBegunIsInterruptedAndSaysHowFarItCame) {
+TEST_P(CloseTest, StartedLaunchIsInterruptedAndReportsProgress) {
   Runtime runtime(options());
   Stuck stuck(runtime);
   const Ticket launch = runtime.launch(stuck.exec);
@@ -154,7 +154,7 @@ u32 number_behind(const Ticket& ticket, const std::string& text) {
   return ~0U;
 }
 
-TEST_P(CloseTest, WhatTicketsSayOfInterruptedTasksIsTrue) {
+TEST_P(CloseTest, TicketsOfInterruptedTasksAreCorrect) {
   constexpr u32 kAll = 400;
   Runtime other(little());
   auto memory = other.allocate<u32>(3, Memory::host);  // outlives the runtime
@@ -209,7 +209,7 @@ DWELL_OPERATOR(tree)(dwell::Group g, dwell::Span<dwell::u32> count, dwell::u32 t
   }
 }
 
-TEST_P(CloseTest, EveryTicketEndsWhenClosingNowAmidTasks) {
+TEST_P(CloseTest, ClosingNowEndsEveryTicket) {
   for (int turn = 0; turn < 10; ++turn) {
     Options small = options();
     small.ring_slots = 256;
@@ -232,7 +232,7 @@ TEST_P(CloseTest, EveryTicketEndsWhenClosingNowAmidTasks) {
   }
 }
 
-TEST_P(CloseTest, AllOfVeryManyCancelledTicketsReportIt) {
+TEST_P(CloseTest, VeryManyCancelledTicketsReportIt) {
   Options large = options();
   large.ring_slots = 1U << 20U;
   Runtime runtime(large);
@@ -412,7 +412,7 @@ std::string adds(const std::string& name, u32 k) {
          std::to_string(k) + "U); }";
 }
 
-TEST_P(CloseTest, VersionsMadeBesideTheCloseAreMadeOrRefused) {
+TEST_P(CloseTest, RedefinitionsDuringCloseSucceedOrAreRefused) {
   for (int round = 0; round < (kSanitized ? 6 : 30); ++round) {
     SCOPED_TRACE(round);
     Runtime runtime(options());
@@ -447,7 +447,7 @@ TEST_P(CloseTest, VersionsMadeBesideTheCloseAreMadeOrRefused) {
   }
 }
 
-TEST_P(CloseTest, TheCallbackOfACancelledDefinitionRuns) {
+TEST_P(CloseTest, CallbackOfACancelledDefinitionRuns) {
   static const std::string run = std::to_string(Clock::now().time_since_epoch().count());
   std::atomic<int> called{0};
   std::atomic<int> cancelled{0};
@@ -524,7 +524,7 @@ TEST_P(CloseTest, AResumeWithoutAParkIsRefusedAndEndsNoHoldOfTheRuntime) {
   DWELL_EXPECT_ERROR(runtime.resume(), errc::invalid_argument, HasSubstr("resume without park"));
 }
 
-TEST_P(CloseTest, AStopMayBeAskedForBesideTheEnd) {
+TEST_P(CloseTest, StopMayBeRequestedDuringTheEnd) {
   for (int round = 0; round < 20; ++round) {
     std::stop_source stop;
     std::jthread stops;

@@ -167,7 +167,7 @@ TEST_P(CompiledProgramsTest, OperationsOnBytesGiveTheSameBits) {
   expect_same_bits_of_integers<std::uint8_t>(1);
 }
 
-TEST_P(CompiledProgramsTest, OperationsOnTruthsGiveTheSameBits) {
+TEST_P(CompiledProgramsTest, OperationsOnBoolsGiveTheSameBits) {
   const auto seen = [](const Buffer<std::uint8_t>& bytes) {
     return TensorView(reinterpret_cast<std::uint64_t>(bytes.data()), ElementType::boolean, {static_cast<std::int64_t>(bytes.size())});
   };
@@ -256,7 +256,7 @@ TEST_P(CompiledProgramsTest, ExpressionsOfAllKindsGiveTheSameBits) {
       results);
 }
 
-TEST_P(CompiledProgramsTest, OtherSizesAndNumbersRunTheSameOperator) {
+TEST_P(CompiledProgramsTest, SizesAndNumbersShareAnOperator) {
   Batch batch(runtime());
   const auto axpy = [&](const Buffer<float>& y, const Buffer<float>& x, double factor) { batch.assign(y, Expression(x) * factor + 1.0); };
   const auto x = filled<float>(16, [](std::size_t i) { return static_cast<double>(i); });
@@ -298,7 +298,7 @@ TEST_P(CompiledProgramsTest, BatchesShareThem) {
 }
 
 // A node keeps the program that it was captured with.
-TEST_P(CompiledProgramsTest, LongOnesAreCompiledWhenTheyAreCaptured) {
+TEST_P(CompiledProgramsTest, LongCapturedProgramsAreCompiled) {
   runtime(1000);
   const auto x = filled<float>(kElements, [](std::size_t i) { return static_cast<double>(i % 100) / 64; });
   auto y = filled<float>(kElements, [](std::size_t) { return 0; });
@@ -329,7 +329,7 @@ TEST_P(CompiledProgramsTest, LongOnesAreCompiledWhenTheyAreCaptured) {
   }
 }
 
-TEST_P(CompiledProgramsTest, ProgramsThatEndByChanceAreNotCounted) {
+TEST_P(CompiledProgramsTest, ProgramsCutShortAreNotCounted) {
   Batch batch(runtime(3));
   const auto x = filled<float>(64, [](std::size_t i) { return static_cast<double>(i); });
   const auto y = filled<float>(64, [](std::size_t) { return 0; });

@@ -180,7 +180,7 @@ TEST_P(CompleteTest, CloseRunsTheRemainingCallbacks) {
   }
 }
 
-TEST_P(CompleteTest, ThreadsAskWhileTheRuntimeCloses) {
+TEST_P(CompleteTest, ThreadsAddCallbacksDuringClose) {
   for (int turn = 0; turn < 10; ++turn) {
     Runtime runtime(options());
     auto nothing = runtime.define("nothing", kNothing);

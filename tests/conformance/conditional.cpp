@@ -6,7 +6,7 @@ namespace {
 
 class ConditionalTest : public ConditionalSuite {};
 
-TEST_P(ConditionalTest, IfRunsItsBodyOrPassesIt) {
+TEST_P(ConditionalTest, IfRunsOrSkipsItsBody) {
   open();
   Graph graph;
   const Node first = graph.add(assign, cells, 0U, 0U);
@@ -28,7 +28,7 @@ TEST_P(ConditionalTest, IfRunsItsBodyOrPassesIt) {
   }
 }
 
-TEST_P(ConditionalTest, WhileLooksBeforeEachRound) {
+TEST_P(ConditionalTest, WhileChecksBeforeEachRound) {
   open();
   Graph body;
   body.add(append, cell(1), 1U).after(count_down(body, 0));
@@ -240,7 +240,7 @@ TEST_P(ConditionalTest, ManyLoopsSideBySide) {
 
 // ---- Failures --------------------------------------------------------------------------------------------------------------------
 
-TEST_P(ConditionalTest, AFailureInABodyCancelsWhatIsBehindTheNode) {
+TEST_P(ConditionalTest, FailureInABodyCancelsSuccessorsOfTheNode) {
   open();
   Graph bad;
   const Node culprit = bad.add("culprit", fail, 9);
@@ -364,7 +364,7 @@ TEST_P(ConditionalTest, ValuesAndArgumentsInsideChange) {
 
 // ---- Building --------------------------------------------------------------------------------------------------------------------
 
-TEST_P(ConditionalTest, WhatIsWrongIsRefused) {
+TEST_P(ConditionalTest, InvalidNodesAreRefused) {
   open();
   const Graph body = adding(1);
   Graph two;

@@ -196,7 +196,7 @@ class Program {
   u32 variables_used_ = 0;
 };
 
-TEST_P(ConditionalRandomTest, RandomGraphsDoWhatTheHostSays) {
+TEST_P(ConditionalRandomTest, RandomGraphsMatchTheSimulation) {
   open();
   const auto act = runtime->define<Act>("act", kActSource);
   for (u32 seed = 0; seed < 60; ++seed) {

@@ -85,7 +85,7 @@ DWELL_ON_EVERY_DEVICE(DlpackTest);
 
 std::uint64_t number(const void* address) { return reinterpret_cast<std::uint64_t>(address); }
 
-TEST_P(DlpackTest, TensorsOfOthersAreViews) {
+TEST_P(DlpackTest, ImportedTensorsAreViews) {
   Runtime runtime(options());
   Producer producer(little());
   {
@@ -145,7 +145,7 @@ TEST_P(DlpackTest, WithoutElementsNoDataIsNeeded) {
   EXPECT_EQ(DlpackTensor().view().elements(), 0);
 }
 
-TEST_P(DlpackTest, ProducersSayWhatMayBeWritten) {
+TEST_P(DlpackTest, ReadOnlyFlagIsRespected) {
   Runtime runtime(options());
   Producer producer(little());
   for (const std::uint64_t flags : {std::uint64_t{0}, kDLReadOnly, kDLCopied}) {
@@ -155,7 +155,7 @@ TEST_P(DlpackTest, ProducersSayWhatMayBeWritten) {
   }
 }
 
-TEST_P(DlpackTest, WhatCannotBeTakenIsRefusedAndDeleted) {
+TEST_P(DlpackTest, UnsupportedTensorsAreRefusedAndDeleted) {
   Runtime runtime(options());
   Producer producer(little());
   int expected = 0;
@@ -189,7 +189,7 @@ TEST_P(DlpackTest, WhatCannotBeTakenIsRefusedAndDeleted) {
   DWELL_EXPECT_ERROR(from_dlpack(runtime, static_cast<DLManagedTensor*>(nullptr)), errc::invalid_argument, HasSubstr("null"));
 }
 
-TEST_P(DlpackTest, TensorsForOthersKeepTheirMemory) {
+TEST_P(DlpackTest, ExportedTensorsKeepTheirMemory) {
   Runtime runtime(options());
   for (const Memory memory : {Memory::device, Memory::host}) {
     auto buffer = std::make_shared<Buffer<std::int16_t>>(runtime.allocate<std::int16_t>(24, memory));
@@ -222,7 +222,7 @@ TEST_P(DlpackTest, TensorsForOthersKeepTheirMemory) {
   }
 }
 
-TEST_P(DlpackTest, WhatOneRuntimeExportsAnotherTakes) {
+TEST_P(DlpackTest, ExportsCanBeImportedByAnotherRuntime) {
   Runtime runtime(options());
   Runtime other(little());
   const auto buffer = std::make_shared<Buffer<double>>(other.allocate<double>(6));

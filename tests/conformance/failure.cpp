@@ -41,7 +41,7 @@ TEST_P(FailureTest, WaitAllAndReadReturnDespiteFailedTasks) {
   runtime.wait_all();
 }
 
-TEST_P(FailureTest, FailuresAreRememberedWhenTheRingHasGoneOn) {
+TEST_P(FailureTest, FailuresAreKeptAfterManyLaps) {
   Options small = options();
   small.ring_slots = 128;
   Runtime runtime(small);
@@ -55,7 +55,7 @@ TEST_P(FailureTest, FailuresAreRememberedWhenTheRingHasGoneOn) {
   tickets[4].wait();
 }
 
-TEST_P(FailureTest, FailuresAreRememberedWhenTheRuntimeIsClosed) {
+TEST_P(FailureTest, FailuresAreKeptAfterClose) {
   std::vector<Ticket> tickets;
   {
     Options small = options();
@@ -81,7 +81,7 @@ DWELL_OPERATOR(hang)(dwell::Group g, dwell::u64 ns) {
   g.sync();
 })";
 
-TEST_P(FailureTest, AnOverstayingTaskFailsTheRuntime) {
+TEST_P(FailureTest, TimeoutOfATaskFailsTheRuntime) {
   Options strict = options();
   strict.task_timeout = 100ms;
   std::vector<Ticket> tickets;
@@ -135,7 +135,7 @@ TEST_P(FailureTest, AnOverstayingTaskFailsTheRuntime) {
   again.submit(nothing).wait();
 }
 
-TEST_P(FailureTest, AnOverstayingWideTaskIsNamedToo) {
+TEST_P(FailureTest, TimeoutNamesAWideTask) {
   Options strict = options();
   strict.task_timeout = 60ms;
   Runtime runtime(strict);
@@ -146,7 +146,7 @@ TEST_P(FailureTest, AnOverstayingWideTaskIsNamedToo) {
   std::this_thread::sleep_for(1200ms);
 }
 
-TEST_P(FailureTest, ARuntimeIsRebuiltAfterAnOverstayingTask) {
+TEST_P(FailureTest, RuntimeIsRebuiltAfterATimeout) {
   Options strict = options();
   strict.task_timeout = 100ms;
   Runtime runtime(strict);

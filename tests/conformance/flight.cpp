@@ -59,7 +59,7 @@ constexpr const char* kTakes = R"(
 DWELL_OPERATOR(takes)(dwell::Group, float, dwell::u32) {}
 )";
 
-TEST_P(FlightRecorderTest, TheErrorNamesAFileThatTellsTheLastTasks) {
+TEST_P(FlightRecorderTest, ErrorNamesAFileWithTheLastTasks) {
   Runtime runtime(brief());
   const auto nothing = runtime.define<void()>("nothing", kNothing);
   for (int i = 0; i < 10; ++i) runtime.submit(nothing).wait();
@@ -73,7 +73,7 @@ TEST_P(FlightRecorderTest, TheErrorNamesAFileThatTellsTheLastTasks) {
   EXPECT_THAT(flight.failure, HasSubstr("spins"));
 }
 
-TEST_P(FlightRecorderTest, TellsTheArgumentsOfNodes) {
+TEST_P(FlightRecorderTest, HasArgumentsOfNodes) {
   Runtime runtime(brief());
   const auto takes = runtime.define<void(float, u32)>("takes", kTakes);
   Graph graph;
@@ -123,7 +123,7 @@ TEST_P(FlightRecorderTest, ALaunchThatHangsHasTheNameOfItsGraph) {
   latch.release();
 }
 
-TEST_P(FlightRecorderTest, WhatLiesInTheMemoryOfAGraphThatHasGoneIsNotTakenForIt) {
+TEST_P(FlightRecorderTest, ReusedMemoryIsNotTakenForADestroyedGraph) {
   Runtime runtime(brief());
   const auto takes = runtime.define<void(float, u32)>("takes", kTakes);
   std::optional<GraphExec> exec;

@@ -47,7 +47,7 @@ TEST_P(ForeignTest, TasksWorkOnMemoryOfOthers) {
   }
 }
 
-TEST_P(ForeignTest, AViewGivesBytesOfOthersAType) {
+TEST_P(ForeignTest, ViewGivesForeignBytesAType) {
   Runtime runtime(options());
   Others others(little());
   auto fill = runtime.define("fill", R"(
@@ -59,7 +59,7 @@ TEST_P(ForeignTest, AViewGivesBytesOfOthersAType) {
   EXPECT_THAT(read(*theirs), testing::Each(2.5F));
 }
 
-TEST_P(ForeignTest, OnTheCpuAnyMemoryWillDo) {
+TEST_P(ForeignTest, AnyMemoryWorksOnTheCpu) {
   Runtime runtime(options());
   auto add = runtime.define<Add>("add", kAdd);
   std::vector<u32> plain(100, 1);
@@ -146,7 +146,7 @@ TEST_P(ForeignTest, AnInvalidAddressIsRefused) {
   DWELL_EXPECT_ERROR(runtime.wrap(theirs->data(), 1), errc::closed, HasSubstr("closed"));
 }
 
-TEST_P(ForeignTest, TheDeviceIsAmongThoseOfTheMachine) {
+TEST_P(ForeignTest, DeviceIsListed) {
   const std::vector<DeviceSummary> all = dwell::devices();
   ASSERT_FALSE(all.empty());
   EXPECT_EQ(all[0].device, "cpu");
@@ -165,7 +165,7 @@ TEST_P(ForeignTest, TheDeviceIsAmongThoseOfTheMachine) {
 
 TEST(Devices, AreListedWithoutADriver) { EXPECT_NO_THROW(EXPECT_EQ(dwell::devices().front().device, "cpu")); }
 
-TEST(Devices, ABuildWithoutCudaSaysWhyAndWhatToDo) {
+TEST(Devices, BuildWithoutCudaGivesReasonAndAdvice) {
 #if DWELL_WITH_CUDA
   EXPECT_EQ(dwell::without_cuda(), "");
 #else

@@ -173,7 +173,7 @@ TEST_P(GangTest, GangsSurviveLeasesAndParks) {
   EXPECT_EQ(read(wrong)[0], 0U);
 }
 
-TEST_P(GangTest, GangsTakePartInTheOrderOfTasks) {
+TEST_P(GangTest, GangsFollowTheOrderOfTasks) {
   open();
   const auto append = runtime->define<Append>("append", kAppend);
   const auto fail = runtime->define<Fail>("fail", kFail);
@@ -218,7 +218,7 @@ DWELL_OPERATOR(by_words)(dwell::Group g, dwell::Span<dwell::u64> words, dwell::S
   cells[me] = mine;
 })";
 
-TEST_P(GangTest, NumberedWordsHandVectorsOnWithoutABarrier) {
+TEST_P(GangTest, NumberedWordsExchangeVectorsWithoutBarriers) {
   open();
   const auto by_words = runtime->define<void(Span<std::uint64_t>, Span<u32>, u32, u32)>("by_words", kByWords);
   const u32 many = kSanitized ? 50 : 1000;
@@ -240,7 +240,7 @@ TEST_P(GangTest, NumberedWordsHandVectorsOnWithoutABarrier) {
   }
 }
 
-TEST_P(GangTest, FailuresOfMembersAreTheGangs) {
+TEST_P(GangTest, FailureOfAMemberFailsTheGang) {
   open();
   const auto one_fails = runtime->define<void()>("one_fails", R"(
     DWELL_OPERATOR(one_fails)(dwell::Group g) {
@@ -278,7 +278,7 @@ DWELL_OPERATOR(long_gang)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::
 })";
 using LongGang = void(Span<u32>, Span<u32>, u32, u32);
 
-TEST_P(GangTest, ALongGangYieldsWhenItsLeaseEndsAndComesBack) {
+TEST_P(GangTest, LongGangYieldsAtTheEndOfItsLeaseAndResumes) {
   constexpr u32 kSteps = 300;
   Runtime rolling(short_leases());
   const auto gang_of = rolling.define<LongGang>("long_gang", kLongGang);
@@ -330,7 +330,7 @@ TEST_P(GangTest, AnUrgentTaskGetsAWorkerOfAGangThatYields) {
   EXPECT_GT(read(calls)[0], 1U);
 }
 
-TEST_P(GangTest, ABarrierThatThereIsNotIsRefused) {
+TEST_P(GangTest, InvalidBarrierIsRefused) {
   open();
   const auto meets = runtime->define<void(u32, u32)>("meets", R"(
     DWELL_OPERATOR(meets)(dwell::Group g, dwell::u32 name, dwell::u32 count) { g.gang().sync(name, count); })");
@@ -340,7 +340,7 @@ TEST_P(GangTest, ABarrierThatThereIsNotIsRefused) {
   EXPECT_EQ(runtime->submit(meets, 0U, 3U, gang(2)).status(), status::no_barrier);
 }
 
-TEST_P(GangTest, AYieldIsForGangsAlone) {
+TEST_P(GangTest, OnlyGangsMayYield) {
   open();
   const auto yields = runtime->define<void()>("yields", R"(
     DWELL_OPERATOR(yields)(dwell::Group g) {

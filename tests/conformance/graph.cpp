@@ -316,7 +316,7 @@ TEST_P(GraphTest, ACycleIsListed) {
                [&] { runtime->instantiate(graph); });
 }
 
-TEST_P(GraphTest, ForeignThingsAreRefused) {
+TEST_P(GraphTest, ForeignObjectsAreRefused) {
   open();
   Runtime other(options());
   const auto theirs = other.define<Add>("add", kAdd);

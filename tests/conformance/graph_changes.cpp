@@ -95,7 +95,7 @@ TEST_P(GraphChangesTest, UpdateTakesOverArguments) {
   EXPECT_THAT(read(cells), testing::ElementsAre(40U, 84U, 0U, 0U)) << "what was refused has changed nothing";
 }
 
-TEST_P(GraphChangesTest, ALaunchRunsTheVersionsOfItsOwnTime) {
+TEST_P(GraphChangesTest, LaunchRunsCurrentVersions) {
   open();
   auto mark = runtime->define<Mark>("mark", mark_with(1));
   const auto cells = filled<u32>(*runtime, 1, 0);
@@ -118,7 +118,7 @@ TEST_P(GraphChangesTest, ALaunchRunsTheVersionsOfItsOwnTime) {
   EXPECT_EQ(read(cells)[0], expected);
 }
 
-TEST_P(GraphChangesTest, ACancelledLaunchTakesOverWhatHasChanged) {
+TEST_P(GraphChangesTest, CancelledLaunchAppliesChanges) {
   open();
   auto mark = runtime->define<Mark>("mark", mark_with(1));
   constexpr u32 kNodes = 300;

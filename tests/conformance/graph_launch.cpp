@@ -155,7 +155,7 @@ DWELL_OPERATOR(both)(dwell::Group g, dwell::Exec a, dwell::Exec b) { g.launch(a)
   EXPECT_NO_THROW(runtime->wait_all());
 }
 
-TEST_P(GraphLaunchTest, ATaskStandsBehindTheChangeOfItsExec) {
+TEST_P(GraphLaunchTest, TaskFollowsChangesOfItsExec) {
   prepare();
   runtime->define<Hold>("hold", kHold);
   auto late = runtime->define<void(Exec, Span<u32>)>("late", R"(
@@ -181,7 +181,7 @@ DWELL_OPERATOR(late)(dwell::Group g, dwell::Exec exec, dwell::Span<dwell::u32> l
   EXPECT_EQ(read(number)[0], 1U * 31 + 2);
 }
 
-TEST_P(GraphLaunchTest, ATaskLaunchesTheVersionsOfItsTime) {
+TEST_P(GraphLaunchTest, TaskLaunchesCurrentVersions) {
   prepare();
   auto note = runtime->define<Cells>("note", note_with(1));
   constexpr u32 kVersions = 5;
@@ -233,7 +233,7 @@ TEST_P(GraphLaunchTest, VersionsAreExactWhileTasksFlow) {
   EXPECT_EQ(found[found[0]], kVersions);
 }
 
-TEST_P(GraphLaunchTest, ArgumentsAreThoseOfTheTasksTime) {
+TEST_P(GraphLaunchTest, TaskLaunchesCurrentArguments) {
   prepare();
   auto number = filled<u32>(*runtime, 1, 0);
   Graph graph;
@@ -252,7 +252,7 @@ TEST_P(GraphLaunchTest, ArgumentsAreThoseOfTheTasksTime) {
   EXPECT_EQ(read(number)[0], expected);
 }
 
-TEST_P(GraphLaunchTest, ManyChangesTravel) {
+TEST_P(GraphLaunchTest, ManyChangesArrive) {
   prepare();
   for (const u32 nodes : {40U, 200U, 12000U}) {
     auto cells = filled<u32>(*runtime, nodes, 0);
@@ -393,7 +393,7 @@ TEST_P(GraphLaunchTest, LaunchesHaveThePriorityOfTheirTask) {
   expect_launches(cells, 800);
 }
 
-TEST_P(GraphLaunchTest, AllWaysToSubmitTakeAnExec) {
+TEST_P(GraphLaunchTest, EverySubmitFunctionTakesAnExec) {
   prepare();
   auto cells = filled<u32>(*runtime, 3, 0);
   const GraphExec exec = guarded(cells, 0);

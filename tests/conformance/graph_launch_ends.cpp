@@ -36,7 +36,7 @@ TEST_P(GraphLaunchEndsTest, AFailedNodeFailsTheTaskAndTheNextLaunchStartsAfresh)
   DWELL_EXPECT_ERROR(launch.wait(), errc::task_failed, AllOf(HasSubstr("'failing'"), Not(HasSubstr("operators launched"))));
 }
 
-TEST_P(GraphLaunchEndsTest, TheNodeThatFailedInADeepLaunchIsNamed) {
+TEST_P(GraphLaunchEndsTest, FailedNodeOfADeepLaunchIsNamed) {
   prepare();
   auto tree = runtime->define<LaunchTree>("launch_tree", kLaunchTree);
   const auto inside = [](const std::string& text) {
@@ -61,7 +61,7 @@ TEST_P(GraphLaunchEndsTest, TheNodeThatFailedInADeepLaunchIsNamed) {
                      AllOf(HasSubstr("operator launch_tree"), inside("'deep' (operator fail) failed with code 5")));
 }
 
-TEST_P(GraphLaunchEndsTest, ATaskThatFailsByItselfNamesNoNodeOfAnother) {
+TEST_P(GraphLaunchEndsTest, OwnFailureNamesNoNode) {
   Options few = options();
   few.ring_slots = 128;
   prepare(few);
@@ -138,7 +138,7 @@ TEST_P(GraphLaunchEndsTest, WideTasksLaunchNothing) {
   EXPECT_EQ(read(cells)[2], 0U);
 }
 
-TEST_P(GraphLaunchEndsTest, ALaunchInLineCanBeCancelled) {
+TEST_P(GraphLaunchEndsTest, QueuedLaunchCanBeCancelled) {
   prepare();
   auto hold = runtime->define<Hold>("hold", kHold);
   auto cells = filled<u32>(*runtime, 1, 0);
@@ -164,7 +164,7 @@ TEST_P(GraphLaunchEndsTest, ALaunchInLineCanBeCancelled) {
   EXPECT_EQ(read(cells)[0], status == status::ok ? 5U : 4U);
 }
 
-TEST_P(GraphLaunchEndsTest, ADiagnosisSaysWhoseNodesRunWhereOneAloneMayLaunchThem) {
+TEST_P(GraphLaunchEndsTest, DiagnosisAttributesNodesToTheirOnlyLauncher) {
   prepare();
   auto hold = runtime->define<Hold>("hold", kHold);
   Latch latches[2] = {Latch(*runtime), Latch(*runtime)};
@@ -205,7 +205,7 @@ TEST_P(GraphLaunchEndsTest, BuffersOfALaunchedGraphAreWaitedFor) {
   EXPECT_EQ(read(cells)[0], 3U);
 }
 
-TEST_P(GraphLaunchEndsTest, WhatCannotBeLaunched) {
+TEST_P(GraphLaunchEndsTest, InvalidLaunchesAreRefused) {
   prepare();
   auto cells = filled<u32>(*runtime, 3, 0);
   const GraphExec exec = guarded(cells, 0);
@@ -237,7 +237,7 @@ TEST_P(GraphLaunchEndsTest, WhatCannotBeLaunched) {
   DWELL_EXPECT_ERROR(other.submit(theirs, exec, 1U), errc::stale_handle, HasSubstr("graph"));
 }
 
-TEST_P(GraphLaunchEndsTest, ClosingEndsLaunchesInLine) {
+TEST_P(GraphLaunchEndsTest, CloseEndsQueuedLaunches) {
   prepare();
   auto hold = runtime->define<Hold>("hold", kHold);
   Latch latch(*runtime);

@@ -49,7 +49,7 @@ TEST_P(GraphOrderTest, DifferentExecsOverlap) {
   held.wait();
 }
 
-TEST_P(GraphOrderTest, LaunchesTakePartInTheOrderOfTasks) {
+TEST_P(GraphOrderTest, LaunchesFollowTheOrderOfTasks) {
   open();
   auto number = filled<u32>(*runtime, 1, 0);
   Graph graph;
@@ -111,7 +111,7 @@ TEST_P(GraphOrderTest, ALaunchBehindAFailureIsCancelled) {
   EXPECT_EQ(runtime->submit(add, cells, 0U, 1U, after(runtime->launch(exec))).status(), 0);
 }
 
-TEST_P(GraphOrderTest, ALaunchThatFailedCancelsWhatIsLinked) {
+TEST_P(GraphOrderTest, FailedLaunchCancelsLinkedTasks) {
   open();
   const auto cells = filled<u32>(*runtime, 1, 0);
   Graph graph;
@@ -189,7 +189,7 @@ TEST_P(GraphOrderTest, ATaskDoesNotWaitForTheEndOfALongLaunch) {
   }
 }
 
-TEST_P(GraphOrderTest, NodesGoOnBesideALongOneWhileTheRingIsBlocked) {
+TEST_P(GraphOrderTest, NodesRunBesideALongOneWhileTheRingIsBlocked) {
   open();
   const auto hold = runtime->define<Hold>("hold", kHold);
   Latch latch(*runtime);

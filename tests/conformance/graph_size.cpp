@@ -28,7 +28,7 @@ TEST_P(GraphSizeTest, AMillionNodes) {
   check_order(dag);
 }
 
-TEST_P(GraphSizeTest, OneNodeBehindVeryManyBehindOne) {
+TEST_P(GraphSizeTest, FanOutAndFanInOfVeryMany) {
   open();
   auto cells = filled<u32>(*runtime, 3, 0);
   // Checks that all earlier nodes have run.

@@ -22,7 +22,7 @@ class HostNodeTest : public GraphSuite {
   }
 };
 
-TEST_P(HostNodeTest, ACallbackSeesWhatIsBeforeAndIsSeenByWhatIsBehind) {
+TEST_P(HostNodeTest, CallbackIsOrderedWithItsNeighbours) {
   open();
   auto host = runtime->allocate<u32>(2, Memory::host);
   auto device = filled<u32>(*runtime, 2, 0);
@@ -49,7 +49,7 @@ TEST_P(HostNodeTest, ACallbackSeesWhatIsBeforeAndIsSeenByWhatIsBehind) {
   }
 }
 
-TEST_P(HostNodeTest, AGraphMayBeginAndEndWithHostNodesOrBeNothingElse) {
+TEST_P(HostNodeTest, HostNodesMayBeFirstLastOrAll) {
   open();
   std::string order;
   Graph graph;
@@ -74,7 +74,7 @@ TEST_P(HostNodeTest, CallbacksRunOnOneThreadOfTheRuntime) {
   EXPECT_THAT(threads, testing::Each(threads[0]));
 }
 
-TEST_P(HostNodeTest, AThousandThatAreReadyAtOnce) {
+TEST_P(HostNodeTest, AThousandReadyAtOnce) {
   open();
   constexpr u32 kCount = 1000;
   auto cells = filled<u32>(*runtime, kCount, 0);
@@ -111,7 +111,7 @@ TEST_P(HostNodeTest, AChainOfAThousand) {
   EXPECT_EQ(read(cells)[0], appended(1000));
 }
 
-TEST_P(HostNodeTest, InSubGraphsAndBodiesTheyRunOnceEachTime) {
+TEST_P(HostNodeTest, SubGraphsAndBodiesRunThemOnceEachTime) {
   open();
   auto state = runtime->allocate<u32>(2, Memory::host);
   u32 rounds = 0;
@@ -141,7 +141,7 @@ TEST_P(HostNodeTest, InSubGraphsAndBodiesTheyRunOnceEachTime) {
   EXPECT_EQ(inner, 4U);
 }
 
-TEST_P(HostNodeTest, WhatACallbackThrowsIsTheNodesFailure) {
+TEST_P(HostNodeTest, ExceptionOfACallbackFailsItsNode) {
   open();
   auto cells = filled<u32>(*runtime, 3, 0);
   int throws = 1;
@@ -174,7 +174,7 @@ TEST_P(HostNodeTest, WhatACallbackThrowsIsTheNodesFailure) {
   expect_error(errc::task_failed, HasSubstr("the disk is full"), [&] { failed.wait(); });
 }
 
-TEST_P(HostNodeTest, TheErrorOfTheLaunchHasWhatTheCallbackHasThrown) {
+TEST_P(HostNodeTest, ErrorOfTheLaunchHasTheException) {
   open();
   struct Own {
     int value;
@@ -207,7 +207,7 @@ TEST_P(HostNodeTest, TheErrorOfTheLaunchHasWhatTheCallbackHasThrown) {
   EXPECT_EQ(thrown_by([&] { second.wait(); }), 18);
 }
 
-TEST_P(HostNodeTest, OneThatIsCancelledIsNotCalled) {
+TEST_P(HostNodeTest, CancelledCallbackIsNotCalled) {
   open();
   int calls = 0;
   Graph graph;
@@ -266,7 +266,7 @@ TEST_P(HostNodeTest, ACallbackMaySubmitAndWait) {
   EXPECT_EQ(read(cells)[0], 5000U);
 }
 
-TEST_P(HostNodeTest, ACallbackThatFillsTheRingBehindItsOwnLaunchIsTold) {
+TEST_P(HostNodeTest, CallbackThatFillsTheRingBehindItsLaunchFails) {
   open();
   u32 count = 0;
   Graph graph;
@@ -282,7 +282,7 @@ TEST_P(HostNodeTest, ACallbackThatFillsTheRingBehindItsOwnLaunchIsTold) {
   runtime->wait_all();
 }
 
-TEST_P(HostNodeTest, ACallbackThatWouldWaitForItselfIsTold) {
+TEST_P(HostNodeTest, CallbackThatWouldWaitForItselfFails) {
   open();
   Ticket own;
   std::promise<void> launched;
@@ -305,7 +305,7 @@ TEST_P(HostNodeTest, ACallbackThatWouldWaitForItselfIsTold) {
   expect_error(errc::task_failed, HasSubstr("call it outside"), [&] { runtime->launch(exec).wait(); });
 }
 
-TEST_P(HostNodeTest, ALongCallbackHoldsUpNoOther) {
+TEST_P(HostNodeTest, LongCallbackDoesNotBlockOthers) {
   open(rolling());
   auto cells = filled<u32>(*runtime, 1, 0);
   std::promise<void> go;
@@ -323,7 +323,7 @@ TEST_P(HostNodeTest, ALongCallbackHoldsUpNoOther) {
   ticket.wait();
 }
 
-TEST_P(HostNodeTest, BesideRollsParksAndRedefines) {
+TEST_P(HostNodeTest, WorkBesideRollsParksAndRedefines) {
   open(rolling());
   auto cells = filled<u32>(*runtime, 1, 0);
   auto mark = runtime->define<void(Span<u32>)>("mark", mark_with(1));
@@ -352,7 +352,7 @@ TEST_P(HostNodeTest, BesideRollsParksAndRedefines) {
   EXPECT_EQ(read(cells)[0], expected);
 }
 
-TEST_P(HostNodeTest, AnAnswerToAParkedLoopIsSeenWhenItComesBack) {
+TEST_P(HostNodeTest, AnswerToAParkedLoopIsSeenAfterTheResume) {
   open();
   std::promise<void> begun;
   std::promise<void> go;
@@ -430,7 +430,7 @@ TEST_P(HostNodeTest, TimeoutsDoNotCountACallback) {
   ASSERT_NO_THROW(runtime->launch(runtime->instantiate(graph)).wait());
 }
 
-TEST_P(HostNodeTest, WhatIsWrongIsRefused) {
+TEST_P(HostNodeTest, InvalidNodesAreRefused) {
   open();
   Graph graph;
   expect_error(errc::invalid_argument, HasSubstr("the callback of node 'empty' is empty"), [&] { graph.add_host("empty", {}); });

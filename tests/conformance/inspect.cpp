@@ -94,7 +94,7 @@ TEST_P(InspectTest, VariablesAreReadWithTheirTypes) {
   DWELL_EXPECT_ERROR(static_cast<void>(runtime.inspect("hidden")), errc::invalid_argument, HasSubstr("note.guarded.spare"));
 }
 
-TEST_P(InspectTest, AVariableIsThatOfTheCurrentVersion) {
+TEST_P(InspectTest, VariableBelongsToTheCurrentVersion) {
   Runtime runtime(options());
   const auto source = [](const std::string& value) {
     return "float gain = " + value + "; DWELL_INSPECT(gain) DWELL_OPERATOR(scale)(dwell::Group, dwell::Span<float>) {}";
@@ -117,7 +117,7 @@ TEST_P(InspectTest, AVariableIsThatOfTheCurrentVersion) {
   EXPECT_EQ(runtime.inspect("third.gain").as<int>(), 4);
 }
 
-TEST_P(InspectTest, WhatASeqlockGuardsIsNeverReadHalfWritten) {
+TEST_P(InspectTest, SeqlockIsNeverReadHalfWritten) {
   Runtime runtime(options());
   auto run = runtime.define<void(Span<u32>)>("run", R"(
 struct Pair { dwell::u64 a; dwell::u64 b; dwell::u32 c[6]; };
@@ -201,7 +201,7 @@ TEST_P(InspectTest, TasksThatWaitAreListedByTheirTickets) {
   runtime.wait_all();
 }
 
-TEST_P(InspectTest, AWatchLooksAgainAndAgain) {
+TEST_P(InspectTest, WatchReadsRepeatedly) {
   Runtime runtime(options());
   auto note = runtime.define<Note>("note", kNote);
   std::promise<void> seen;
@@ -226,7 +226,7 @@ TEST_P(InspectTest, AWatchLooksAgainAndAgain) {
   DWELL_EXPECT_ERROR(static_cast<void>(runtime.watch("residual", 1ms, {})), errc::invalid_argument, HasSubstr("empty"));
 }
 
-TEST_P(InspectTest, AWatchEndsByItselfWithItsRuntimeAndWhenItsCallbackThrows) {
+TEST_P(InspectTest, WatchEndsWithItsRuntimeOrAnException) {
   std::promise<std::string> warned;
   Options options = this->options();
   options.warn = [&](std::string_view line) {
@@ -255,7 +255,7 @@ TEST_P(InspectTest, AWatchEndsByItselfWithItsRuntimeAndWhenItsCallbackThrows) {
   EXPECT_FALSE(until_close.active());
 }
 
-TEST_P(InspectTest, VariablesAreWrittenOnlyByWhoAskedForIt) {
+TEST_P(InspectTest, VariablesAreWrittenOnlyWithTheOption) {
   constexpr const char* kGain = R"(
 float gain = 1;
 dwell::u32 weights[3] = {1, 2, 3};

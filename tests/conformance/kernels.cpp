@@ -13,7 +13,7 @@ template <class T> __global__ void fill(T* to, T value, int n) {
   if (i < n) to[i] = value;
 })";
 
-TEST_P(KernelsTest, RunBesideTheLoopOrAreRefusedWithTheReason) {
+TEST_P(KernelsTest, RunBesideTheLoopOrAreRefusedWithAReason) {
   Runtime runtime(options());
   if (on_cpu()) {
     DWELL_EXPECT_ERROR(runtime.compile(kFill, {}, {"fill<float>"}), errc::unsupported,
@@ -74,7 +74,7 @@ TEST_P(KernelsTest, ARefusalLeavesTheRuntimeAsItWas) {
   EXPECT_EQ(read(cells)[0], 10U);
 }
 
-TEST_P(KernelsTest, EmptyHandlesSaySo) {
+TEST_P(KernelsTest, EmptyHandlesAreRefused) {
   const Module module;
   const Kernel<> kernel;
   DWELL_EXPECT_ERROR(module.kernel("f"), errc::invalid_argument, HasSubstr("`compile`"));

@@ -14,7 +14,7 @@ DWELL_ON_EVERY_DEVICE(KitTest);
 
 // ---- Ranges and parts ----------------------------------------------------------------------------------------------------------
 
-TEST_P(KitTest, RangeGivesAGroupOneBlockOnTheCpuAndNeighbouringThreadsNeighbouringIndicesOnCuda) {
+TEST_P(KitTest, RangeSuitsTheDevicesMemoryAccess) {
   Runtime runtime(options());
   auto note = runtime.define<void(u64, Span<u64>, Span<u64>)>("note", R"(
     DWELL_OPERATOR(note)(dwell::Group g, dwell::u64 n, dwell::Span<dwell::u64> first, dwell::Span<dwell::u64> strides) {
@@ -478,7 +478,7 @@ TEST_P(KitTest, CopyMovesElementsOfAnyType) {
     }
 }
 
-TEST_P(KitTest, CopyWithinASpanMovesItAsMemmoveDoes) {
+TEST_P(KitTest, CopyWithinASpanActsLikeMemmove) {
   Runtime runtime(options());
   auto move = runtime.define<void(Span<u8>, u64, u64, u64)>("move", R"(
     DWELL_OPERATOR(move)(dwell::Group g, dwell::Span<dwell::u8> x, dwell::u64 to, dwell::u64 from, dwell::u64 count) {

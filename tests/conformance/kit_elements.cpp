@@ -69,7 +69,7 @@ TEST_P(KitElementsTest, AtomicsOnSpansLoseNothing) {
   expect_all_counted<double>(runtime, atomics.instance("atomics<double>"));
 }
 
-TEST_P(KitElementsTest, CompareExchangeStoresOverTheExpectedValueOnlyAndReturnsTheOldOne) {
+TEST_P(KitElementsTest, CompareExchangeReplacesOnlyTheExpectedValue) {
   Runtime runtime(options());
   auto exchange = runtime.define<void(Span<float>, Span<u32>)>("exchange", R"(
     DWELL_OPERATOR(exchange)(dwell::Group g, dwell::Span<float> x, dwell::Span<dwell::u32> stored) {

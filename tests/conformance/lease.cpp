@@ -81,7 +81,7 @@ TEST_P(LeaseTest, ParkWaitsForRunningTasks) {
   runtime.resume();
 }
 
-TEST_P(LeaseTest, ParkGetsThroughAFullRing) {
+TEST_P(LeaseTest, ParkWorksWithAFullRing) {
   Options small = options();
   small.ring_slots = 128;
   Runtime runtime(small);
@@ -154,7 +154,7 @@ TEST_P(LeaseTest, ARingFilledWhileParkedRunsOnResume) {
   }
 }
 
-TEST_P(LeaseTest, ParkGetsThroughARingHeldUpByADrain) {
+TEST_P(LeaseTest, ParkWorksWithADrainAhead) {
   Options small = options();
   small.ring_slots = 128;
   small.lease = small.idle = 1000s;  // ends only on request
@@ -234,7 +234,7 @@ TEST_P(LeaseTest, AnIdleRuntimeParksAndWakes) {
   EXPECT_EQ(runtime.metrics().leases, leases + 1);
 }
 
-TEST_P(LeaseTest, ATaskAtAnyTimeWakesTheLoop) {
+TEST_P(LeaseTest, TasksWakeTheLoopAtAnyTime) {
   // Two threads submit at random, also while the loop is about to leave.
   Options shy = options();
   shy.idle = 1us;
@@ -278,7 +278,7 @@ TEST_P(LeaseTest, AnIdleRuntimeUsesNoProcessor) {
   EXPECT_LT(spent, kMost) << "an idle runtime uses more than one percent of a processor";
 }
 
-TEST_P(LeaseTest, BusyLeasesEndAndTasksGoOn) {
+TEST_P(LeaseTest, BusyLeasesEndAndTasksContinue) {
   Options quick = options();
   quick.lease = 500us;
   Runtime runtime(quick);
@@ -311,7 +311,7 @@ TEST_P(LeaseTest, LongTasksOutlastTheirLease) {
   EXPECT_THAT(read(cells), testing::Each(1U));
 }
 
-TEST_P(LeaseTest, ALongTaskStopsNoOther) {
+TEST_P(LeaseTest, LongTaskDoesNotBlockOthers) {
   Options quick = options();
   quick.lease = 200us;
   quick.ring_slots = 8192;  // room for the tasks behind one in flight

@@ -77,7 +77,7 @@ TEST_P(ListsTest, NoRowIsSubmittedWhenOneDoesNotFit) {
   EXPECT_EQ(runtime.metrics().submitted, 0U);
 }
 
-TEST_P(ListsTest, TryingFindsAFullRing) {
+TEST_P(ListsTest, TrySubmitDetectsAFullRing) {
   Options small = options();
   small.ring_slots = 128;
   small.workers = 1;
@@ -102,7 +102,7 @@ TEST_P(ListsTest, TryingFindsAFullRing) {
   EXPECT_TRUE(runtime.try_submit(add, one).has_value());
 }
 
-TEST_P(ListsTest, NodesOfGraphsTakeThemAndChange) {
+TEST_P(ListsTest, GraphNodesTakeAndChangeThem) {
   Runtime runtime(options());
   const Operator<> append = runtime.define("append", kAppend);
   const auto number = filled<u32>(runtime, 1, 0);

@@ -58,7 +58,7 @@ std::string saying(const std::string& severity = "info", const std::string& what
 }
 using Say = void(u32);
 
-TEST_P(LogTest, ALineSaysWhoHasLoggedItAndWhen) {
+TEST_P(LogTest, LineHasItsOriginAndTime) {
   Runtime runtime(logging());
   auto say = runtime.define<Say>("say", saying("warning"));
   const auto before = Clock::now();
@@ -102,7 +102,7 @@ TEST_P(LogTest, ArgumentsOfAllTypes) {
                                           "true 1 a 61 {}", "-3 65535 -5000000000", "0.5 0.25", "0x123456789a", eight));
 }
 
-TEST_P(LogTest, OnlyWhatIsAboveTheThresholdIsWritten) {
+TEST_P(LogTest, OnlyLinesAboveTheThresholdAreWritten) {
   Runtime runtime(logging(level::warning));
   auto op = runtime.define<void(u32)>("op", R"(
     DWELL_OPERATOR(op)(dwell::Group g, dwell::u32 round) {
@@ -192,7 +192,7 @@ TEST_P(LogTest, WideTasksNodesAndTasksOfOperators) {
   EXPECT_FALSE(both[1].has_position);
 }
 
-TEST_P(LogTest, LinesComeWhileTheLoopRuns) {
+TEST_P(LogTest, LinesArriveWhileTheLoopRuns) {
   Runtime runtime(logging());
   auto say = runtime.define<Say>("say", saying());
   auto hold = runtime.define<Hold>("hold", kHold);
@@ -205,7 +205,7 @@ TEST_P(LogTest, LinesComeWhileTheLoopRuns) {
   runtime.wait_all();
 }
 
-TEST_P(LogTest, EachLineCarriesTheVersionOfItsTime) {
+TEST_P(LogTest, LinesHaveTheirVersion) {
   Runtime runtime(logging());
   auto say = runtime.define<Say>("say", saying("info", "version 1 says"));
   std::vector<std::string> expected;
@@ -246,7 +246,7 @@ class Hurdle {
   std::atomic<bool> held_{true};
 };
 
-TEST_P(LogTest, LinesThatWaitKeepTheirVersionAndFormat) {
+TEST_P(LogTest, PendingLinesKeepTheirVersionAndFormat) {
   Options with = logging();
   Hurdle hurdle;
   with.log.sink = [&, keep = with.log.sink](const LogRecord& record) {
@@ -291,7 +291,7 @@ DWELL_OPERATOR(storm)(dwell::Group g, dwell::u32 lines) {
   }
 })";
 
-TEST_P(LogTest, AStormIsCountedToTheLastLine) {
+TEST_P(LogTest, AllLinesOfAStormAreCounted) {
   Options with = logging();
   with.log.ring_lines = 64;
   with.lease = on_cpu() ? 2ms : 500us;
@@ -317,7 +317,7 @@ TEST_P(LogTest, AStormIsCountedToTheLastLine) {
   EXPECT_GT(metrics.log_dropped[2], 0U) << "the storm was meant to be too strong";
 }
 
-TEST_P(LogTest, ASlowSinkHoldsUpNothingAndErrorsAreDroppedLast) {
+TEST_P(LogTest, SlowSinkBlocksNothingAndErrorsAreDroppedLast) {
   Options with = options();
   with.workers = 1;
   with.log.ring_lines = 64;
@@ -380,7 +380,7 @@ TEST_P(LogTest, KeptLinesAreReadLaterAndByMany) {
   EXPECT_EQ(logs.next(20s), std::nullopt);
 }
 
-TEST_P(LogTest, AFileIsPutAside) {
+TEST_P(LogTest, FilesAreRotated) {
   const std::string path = testing::TempDir() + "dwell_log_" + device_name({GetParam(), 0}) + "_" + std::to_string(getpid());
   {
     Options with = options();
@@ -407,7 +407,7 @@ TEST_P(LogTest, AFileIsPutAside) {
   EXPECT_LT(lines, 100U);
 }
 
-TEST_P(LogTest, ASiteThatSaysTooMuchIsCounted) {
+TEST_P(LogTest, LinesBeyondTheLimitOfASiteAreCounted) {
   Options with = logging();
   with.log.per_site_per_second = 5;
   Runtime runtime(with);

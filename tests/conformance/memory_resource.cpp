@@ -66,7 +66,7 @@ class MemoryResourceTest : public DeviceTest {
 };
 DWELL_ON_EVERY_DEVICE(MemoryResourceTest);
 
-TEST_P(MemoryResourceTest, BuffersTakeClearedMemoryFromIt) {
+TEST_P(MemoryResourceTest, BuffersGetClearedMemoryFromIt) {
   Runtime runtime(pooled());
   auto add = runtime.define<Add>("add", kAdd);
   {
@@ -90,7 +90,7 @@ TEST_P(MemoryResourceTest, HostAndEmptyBuffersDoNotUseIt) {
   EXPECT_EQ(pool_->asked, 0);
 }
 
-TEST_P(MemoryResourceTest, MemoryGoesBackWhenItsTasksHaveRun) {
+TEST_P(MemoryResourceTest, MemoryIsReleasedAfterItsTasks) {
   Runtime runtime(pooled());
   auto hold = runtime.define<Hold>("hold", kHold);
   auto add = runtime.define<Add>("add", kAdd);
@@ -108,7 +108,7 @@ TEST_P(MemoryResourceTest, MemoryGoesBackWhenItsTasksHaveRun) {
   EXPECT_EQ(pool_->wrong, 0);
 }
 
-TEST_P(MemoryResourceTest, ClosingGivesAllBack) {
+TEST_P(MemoryResourceTest, CloseReleasesAll) {
   Runtime runtime(pooled());
   auto buffer = runtime.allocate<u32>(4);
   runtime.close();

@@ -161,7 +161,7 @@ TEST_P(MetricsTest, ManyOperatorsFindRoomWhileOthersRun) {
   for (std::size_t i = 0; i < kOperators; ++i) EXPECT_EQ(row(metrics, "op" + std::to_string(i)).tasks, i + 1);
 }
 
-TEST_P(MetricsTest, TimesAreNotedWhenAskedForWhileItRuns) {
+TEST_P(MetricsTest, TimingCanBeEnabledWhileItRuns) {
   Runtime runtime(options());
   const auto spins = runtime.define<void(u64)>("spins", spins_as("spins"));
   runtime.submit(spins, 1000ULL).wait();
@@ -195,7 +195,7 @@ TEST_P(MetricsTest, TimesAreNotedWhenAskedForWhileItRuns) {
   EXPECT_EQ(row(runtime.metrics(), "spins").timed, kTasks);
 }
 
-TEST_P(MetricsTest, ASampleTellsHowLongTasksWaitAndWhatTheyName) {
+TEST_P(MetricsTest, SampleHasWaitsAndBytesOfTasks) {
   Runtime runtime(with_all_parts());
   const auto spins = runtime.define<void(u64)>("spins", spins_as("spins"));
   constexpr const char* kNames = "DWELL_OPERATOR(names)(dwell::Group, dwell::u32, dwell::Span<const float>, dwell::Span<double>) {}\n";
@@ -272,7 +272,7 @@ TEST_P(MetricsTest, WaitsAreSampledBeforeTheFirstSnapshot) {
   EXPECT_GT(op.waited_ns, 0U);
 }
 
-TEST_P(MetricsTest, TheSampleTellsWhatNodesName) {
+TEST_P(MetricsTest, SampleHasBytesOfNodes) {
   Options given = options();
   given.metrics = Metering::times;
   Runtime runtime(given);
@@ -302,7 +302,7 @@ TEST_P(MetricsTest, TheSampleTellsWhatNodesName) {
 }
 
 // Nodes and spawned tasks taken by other workers than those that made them ready.
-TEST_P(MetricsTest, TheSampleTellsHowLongNodesAndSpawnedTasksWait) {
+TEST_P(MetricsTest, SampleHasWaitsOfNodesAndSpawnedTasks) {
   Options given = options();
   given.metrics = Metering::times;
   given.workers = 4;
@@ -347,7 +347,7 @@ DWELL_OPERATOR(makes)(dwell::Group g, dwell::u32 count, dwell::Span<const float>
   EXPECT_DOUBLE_EQ(op.mean_bytes(), 400);
 }
 
-TEST_P(MetricsTest, LeastAndLongestAreThoseOfTheOperator) {
+TEST_P(MetricsTest, ExtremesBelongToTheOperator) {
   Options alone = options();
   alone.workers = 1;
   alone.lease = 1s;

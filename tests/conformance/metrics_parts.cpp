@@ -86,7 +86,7 @@ TEST_P(MetricsOfPartsTest, ARingThatIsFullCountsEachSubmitterThatWaits) {
   EXPECT_EQ(metrics.credit_waits, 3U);
 }
 
-TEST_P(MetricsOfPartsTest, ARingWithRoomLetsNobodyWait) {
+TEST_P(MetricsOfPartsTest, RingWithRoomHasNoWaits) {
   Options given = options();
   given.ring_slots = 128;
   Runtime runtime(given);
@@ -122,7 +122,7 @@ TEST_P(MetricsOfPartsTest, TheReadyQueueShowsTasksThatWaitForAWorker) {
   EXPECT_GE(sum_of(runtime.metrics(), &WorkerMetrics::queued), metrics.queued) << "all were taken from there";
 }
 
-TEST_P(MetricsOfPartsTest, ANodeThatAnotherWorkerTakesWasQueuedOrIsStolen) {
+TEST_P(MetricsOfPartsTest, NodesTakenByOthersAreQueuedOrStolen) {
   Options given = options();
   given.workers = 4;
   Runtime runtime(given);
@@ -223,7 +223,7 @@ TEST_P(MetricsOfPartsTest, ImagesCountByTier) {
   }
 }
 
-TEST_P(MetricsOfPartsTest, WhatTheCacheHasIsNeitherCompiledNorLinked) {
+TEST_P(MetricsOfPartsTest, CacheHitsAreNeitherCompiledNorLinked) {
   const EmptyCache cache;
   Options given = options();
   given.tier = Tier::relocatable;  // makes no image in the background

@@ -29,7 +29,7 @@ TEST_P(OptionsTest, InvalidOptionsAreRefusedByName) {
   refused([](Options& o) { o.scratch_bytes = ~0U; }, "scratch_bytes", ~0U, 1U << 24U);
 }
 
-TEST_P(OptionsTest, InlinedOperatorsAreRefusedWhereThereAreNone) {
+TEST_P(OptionsTest, InliningIsRefusedIfUnsupported) {
   Options inlined = options();
   inlined.tier = Tier::lto;
   if (on_cpu())
@@ -49,7 +49,7 @@ TEST_P(OptionsTest, UnreachedLimitsChangeNothing) {
   EXPECT_EQ(read(cells)[0], 1U);
 }
 
-TEST_P(OptionsTest, AnOperatorBeyondALimitIsRefusedWhereTheDeviceHasTheFigure) {
+TEST_P(OptionsTest, OperatorBeyondALimitIsRefusedIfTheFigureIsKnown) {
   Options limited = options();
   limited.limits = {.registers = 1, .stack_bytes = 1, .shared_bytes = 1, .constant_bytes = 1, .barriers = 1};
   Runtime runtime(limited);
@@ -60,7 +60,7 @@ TEST_P(OptionsTest, AnOperatorBeyondALimitIsRefusedWhereTheDeviceHasTheFigure) {
   }
 }
 
-TEST_P(OptionsTest, MoreWorkersThanThereCanBeAreNoLimit) {
+TEST_P(OptionsTest, MinWorkersAboveWorkersIsRefused) {
   Options bad = options();
   bad.workers = 2;
   bad.limits.min_workers = 3;
@@ -98,7 +98,7 @@ TEST_P(OptionsTest, ExtremesWork) {
   }
 }
 
-TEST_P(OptionsTest, TheLongestTimesMeanForEver) {
+TEST_P(OptionsTest, LongestTimesMeanForEver) {
   Options calm = options();
   calm.lease = calm.idle = calm.task_timeout = std::chrono::nanoseconds::max();
   Runtime runtime(calm);
@@ -116,7 +116,7 @@ TEST_P(OptionsTest, TheLongestTimesMeanForEver) {
   EXPECT_EQ(read(cells)[0], 20U);
 }
 
-TEST_P(OptionsTest, AnUnusableCacheIsReportedInOneLineAndDoesNoHarm) {
+TEST_P(OptionsTest, UnusableCacheIsOnlyAWarning) {
   const std::string before = environment("DWELL_CACHE_DIR");
   setenv("DWELL_CACHE_DIR", "/dev/null/cache", 1);
   std::mutex mutex;
@@ -142,7 +142,7 @@ TEST_P(OptionsTest, AnUnusableCacheIsReportedInOneLineAndDoesNoHarm) {
   EXPECT_THAT(lines[0], AllOf(HasSubstr("/dev/null/cache"), testing::Not(HasSubstr("\n"))));
 }
 
-TEST_P(OptionsTest, InfoTellsTheWorkersBeforeTheFirstDefinition) {
+TEST_P(OptionsTest, InfoHasTheWorkersBeforeTheFirstDefinition) {
   Options few = options();
   few.workers = 1;
   Runtime runtime(few);
@@ -155,7 +155,7 @@ TEST_P(OptionsTest, InfoTellsTheWorkersBeforeTheFirstDefinition) {
   EXPECT_GT(Runtime(few).info().workers, 0U);
 }
 
-TEST_P(OptionsTest, ZeroIsTheBackendsChoice) {
+TEST_P(OptionsTest, ZeroWorkersIsTheBackendsChoice) {
   Options none;
   none.device = GetParam();
   Runtime runtime(none);

@@ -219,7 +219,7 @@ TEST_P(OrchestratorTest, WorkersAreDividedByWeight) {
   EXPECT_TRUE(divided() || divided() || divided() || divided()) << seen;
 }
 
-TEST_P(OrchestratorTest, AHeavyTypeLeavesALightOneItsPart) {
+TEST_P(OrchestratorTest, HeavyTypeDoesNotStarveALightOne) {
   open();
   auto spin = runtime->define<Spin>("spin", kSpin);
   Orchestrator jobs(*runtime, {.workers = 4});
@@ -239,7 +239,7 @@ TEST_P(OrchestratorTest, AHeavyTypeLeavesALightOneItsPart) {
   for (const Job& job : heavies) job.wait();
 }
 
-TEST_P(OrchestratorTest, AJobThatWasPassedOverOftenGoesFirst) {
+TEST_P(OrchestratorTest, StarvedJobGoesFirst) {
   constexpr u32 kUrgent = 300;
   open();
   auto clock = filled<u32>(*runtime, 1, 0);
@@ -268,7 +268,7 @@ TEST_P(OrchestratorTest, AJobThatWasPassedOverOftenGoesFirst) {
   for (u32 i = 1; i < kUrgent; ++i) ASSERT_GT(when[2 + i], when[1 + i]) << "in order of submission";
 }
 
-TEST_P(OrchestratorTest, ThePriorityIsThatOfTheLaunch) {
+TEST_P(OrchestratorTest, JobsLaunchWithTheirPriority) {
   // One worker, and all jobs in flight: only the device can prefer the urgent one.
   Options one = options();
   one.workers = 1;
@@ -331,7 +331,7 @@ TEST_P(OrchestratorTest, JobsAreCancelled) {
   EXPECT_EQ(found.execs, 2U);
 }
 
-TEST_P(OrchestratorTest, CancellingAJobLetsThoseBehindItGo) {
+TEST_P(OrchestratorTest, CancellingAJobReleasesLaterOnes) {
   open();
   auto cells = filled<u32>(*runtime, 1, 0);
   Node node;
@@ -350,7 +350,7 @@ TEST_P(OrchestratorTest, CancellingAJobLetsThoseBehindItGo) {
   EXPECT_EQ(read(cells)[0], 2U);
 }
 
-TEST_P(OrchestratorTest, AJobThatFailsHurtsNoOther) {
+TEST_P(OrchestratorTest, FailedJobAffectsNoOther) {
   open();
   auto cells = filled<u32>(*runtime, 4, 0);
   Graph graph;
@@ -400,7 +400,7 @@ TEST_P(OrchestratorTest, CallbacksSubmitMoreJobs) {
   EXPECT_TRUE(called);
 }
 
-TEST_P(OrchestratorTest, WhatAJobKeepsLivesUntilItsEnd) {
+TEST_P(OrchestratorTest, BuffersOfAJobLiveUntilItsEnd) {
   open();
   std::atomic<bool> is_gone{false};
   const auto slowly_gone = [&](Buffer<u32>* buffer) {
@@ -477,7 +477,7 @@ TEST_P(OrchestratorTest, JobsThatCannotBeAdmittedAreRefused) {
   DWELL_EXPECT_ERROR(jobs.submit(type), errc::closed, HasSubstr("orchestrator is closed"));
 }
 
-TEST_P(OrchestratorTest, IdleExecsGiveWayToOthers) {
+TEST_P(OrchestratorTest, IdleExecsAreReplaced) {
   open();
   auto cells = filled<u32>(*runtime, 1, 0);
   Node node;

@@ -27,7 +27,7 @@ TEST_P(OrderTest, AChainRunsInOrder) {
   EXPECT_EQ(read(number)[0], appended(1000));
 }
 
-TEST_P(OrderTest, ALongChainPassesTheRingManyTimes) {
+TEST_P(OrderTest, LongChainWrapsAroundTheRing) {
   constexpr u32 kLength = kSanitized ? 5'000 : 50'000;
   Options small = options();
   small.ring_slots = 128;
@@ -65,7 +65,7 @@ TEST_P(OrderTest, ALinkToACompleteTaskStartsAtOnce) {
   EXPECT_EQ(read(number)[0], appended(300));
 }
 
-TEST_P(OrderTest, ChainsGoThroughOperatorsWideTasksAndLongOnes) {
+TEST_P(OrderTest, ChainsMixOperatorsWideAndLongTasks) {
   struct Long {
     u32 word[60];
   };
@@ -144,7 +144,7 @@ TEST_P(OrderTest, AHardLinkedTaskRunsAfterOneThatFailed) {
   EXPECT_EQ(read(cell)[0], 20U);
 }
 
-TEST_P(OrderTest, ADrainStartsAfterAllBeforeAndEndsBeforeAnyAfter) {
+TEST_P(OrderTest, DrainIsABarrier) {
   constexpr u32 kTasks = 1200;
   Options small = options();
   small.ring_slots = 256;
@@ -234,7 +234,7 @@ TEST_P(OrderTest, ADrainHoldsAfterMoreDrainsThanAnEntryCanCount) {
   }
 }
 
-TEST_P(OrderTest, UnorderedTasksPassALongOne) {
+TEST_P(OrderTest, UnorderedTasksOvertakeALongOne) {
   // Also one held in front of them in the ring.
   Runtime runtime(options());
   auto hold = runtime.define<Hold>("hold", kHold);

@@ -85,7 +85,7 @@ struct FirstUses {
   Buffer<u32> cells;
 };
 
-TEST_P(PartsTest, NoFirstUseUnderLoadLosesATask) {
+TEST_P(PartsTest, FirstUsesUnderLoadLoseNoTask) {
   for (const auto& [what, use] : std::initializer_list<std::pair<const char*, void (FirstUses::*)()>>{
            {"a link", &FirstUses::link_to_one},
            {"after", &FirstUses::come_after_one},
@@ -117,7 +117,7 @@ TEST_P(PartsTest, NoFirstUseUnderLoadLosesATask) {
   }
 }
 
-TEST_P(PartsTest, TheFirstUseBringsOneImageAndLaterOnesNone) {
+TEST_P(PartsTest, OnlyTheFirstUseMakesAnImage) {
   for (const Parts parts : {Parts::used, Parts::all}) {
     SCOPED_TRACE(parts == Parts::all ? "all" : "used");
     Runtime runtime(fixed(parts));
@@ -137,7 +137,7 @@ TEST_P(PartsTest, TheFirstUseBringsOneImageAndLaterOnesNone) {
   }
 }
 
-TEST_P(PartsTest, NamedPartsAreThereFromTheStart) {
+TEST_P(PartsTest, NamedPartsAreLoadedFromTheStart) {
   Runtime runtime(fixed({Part::links, Part::graphs}));
   FirstUses first(runtime);
   std::uint64_t before = images(runtime);
@@ -162,7 +162,7 @@ TEST_P(PartsTest, AFirstCancelWaitsForNoTask) {
   EXPECT_EQ(read(first.cells), (std::vector<u32>{1, 0, 0, 0, 0, 0, 0, 0}));
 }
 
-TEST_P(PartsTest, DefinitionsAndFirstUsesWaitForNoLeaseOfAnHour) {
+TEST_P(PartsTest, DefinitionsAndFirstUsesDoNotWaitForALongLease) {
   Options given = fixed(Parts::used);
   given.lease = given.idle = 1h;
   Runtime runtime(given);

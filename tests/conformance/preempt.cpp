@@ -23,7 +23,7 @@ class PreemptTest : public DeviceTest {
 };
 DWELL_ON_EVERY_DEVICE(PreemptTest);
 
-TEST_P(PreemptTest, AFreeWorkerIsHadAtOnce) {
+TEST_P(PreemptTest, FreeWorkerIsAvailableAtOnce) {
   Runtime runtime(with_priorities(2));
   EXPECT_TRUE(runtime.preempt(7, 0ns).in_time) << "nothing can run before the first operator";
   const auto nothing = runtime.define<void()>("nothing", kNothing);
@@ -80,7 +80,7 @@ TEST_P(PreemptTest, TasksThatDoNotYieldAreNamed) {
   runtime.wait_all();
 }
 
-TEST_P(PreemptTest, AGraphGivesWayBehindANodeUnlessTheNodeIsLong) {
+TEST_P(PreemptTest, GraphYieldsAfterANodeUnlessItIsLong) {
   Runtime runtime(with_priorities(1));
   const auto spin = runtime.define<Spin>("spin", kSpin);
   const auto hold = runtime.define<Hold>("hold", kHold);
@@ -116,7 +116,7 @@ TEST_P(PreemptTest, AGraphGivesWayBehindANodeUnlessTheNodeIsLong) {
   holds.wait();
 }
 
-TEST_P(PreemptTest, MoreUrgentTasksComeFirstAndLessUrgentOnesDoNot) {
+TEST_P(PreemptTest, OnlyMoreUrgentTasksComeFirst) {
   Runtime runtime(with_priorities(1));
   const auto hold = runtime.define<Hold>("hold", kHold);
   const auto spin = runtime.define<Spin>("spin", kSpin);
@@ -138,7 +138,7 @@ TEST_P(PreemptTest, MoreUrgentTasksComeFirstAndLessUrgentOnesDoNot) {
   EXPECT_TRUE(lower.back().done()) << "less urgent than those";
 }
 
-TEST_P(PreemptTest, ItSaysWhyNobodyIsAsked) {
+TEST_P(PreemptTest, ReportsWhyNoWorkerIsAsked) {
   Runtime runtime(with_priorities(2));
   const auto hold = runtime.define<Hold>("hold", kHold);
   const auto nothing = runtime.define<void()>("nothing", kNothing);
@@ -162,7 +162,7 @@ TEST_P(PreemptTest, ItSaysWhyNobodyIsAsked) {
   EXPECT_TRUE(runtime.preempt(4, kSoon).in_time);
 }
 
-TEST_P(PreemptTest, AFullRingTakesNoRequest) {
+TEST_P(PreemptTest, FullRingRefusesARequest) {
   Options small = with_priorities(2);
   small.ring_slots = 128;
   Runtime runtime(small);
@@ -184,7 +184,7 @@ TEST_P(PreemptTest, AFullRingTakesNoRequest) {
   runtime.wait_all();
 }
 
-TEST_P(PreemptTest, CallbacksMayAskToo) {
+TEST_P(PreemptTest, CallbacksMayPreempt) {
   Runtime runtime(with_priorities(2));
   const auto nothing = runtime.define<void()>("nothing", kNothing);
   runtime.submit(nothing).wait();
@@ -195,7 +195,7 @@ TEST_P(PreemptTest, CallbacksMayAskToo) {
   EXPECT_TRUE(in_time);
 }
 
-TEST_P(PreemptTest, ManyAskAtOnce) {
+TEST_P(PreemptTest, ManyPreemptAtOnce) {
   Runtime runtime(with_priorities(2));
   const auto spin = runtime.define<Spin>("spin", kSpin);
   std::atomic<bool> over{false};
@@ -213,7 +213,7 @@ TEST_P(PreemptTest, ManyAskAtOnce) {
   runtime.wait_all();
 }
 
-TEST_P(PreemptTest, WhatMakesNoSenseIsRefused) {
+TEST_P(PreemptTest, InvalidRequestsAreRefused) {
   Runtime without(options());
   DWELL_EXPECT_ERROR(without.preempt(5, 1ms), errc::unsupported, HasSubstr("the option priorities"));
   Runtime runtime(with_priorities(1));

@@ -144,7 +144,7 @@ DWELL_OPERATOR(meet)(dwell::Group g, dwell::Span<dwell::u32> came) {
   g.sync();
 })";
 
-TEST_P(PriorityTest, AnUrgentTaskThatComesFromAnotherWorkerGetsAWorkerToo) {
+TEST_P(PriorityTest, UrgentTaskFromAnotherWorkerGetsAWorker) {
   constexpr u32 kNodes = 1'200;
   constexpr u64 kLong = 1'000'000;  // ns for each node
   Options two = one_worker();

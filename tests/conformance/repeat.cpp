@@ -27,7 +27,7 @@ DWELL_OPERATOR(slow)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 u
 class RepeatTest : public DeviceTest {};
 DWELL_ON_EVERY_DEVICE(RepeatTest);
 
-TEST_P(RepeatTest, EachRunSeesWhatTheOneBeforeHasDone) {
+TEST_P(RepeatTest, EachRunSeesThePreviousOne) {
   Runtime runtime(options());
   const auto count = runtime.define<Count>("count", kCount);
   for (const u32 runs : {1U, 2U, 3U, 1000U, 65535U}) {
@@ -39,7 +39,7 @@ TEST_P(RepeatTest, EachRunSeesWhatTheOneBeforeHasDone) {
   }
 }
 
-TEST_P(RepeatTest, StandsInTheOrderOfTasksAsOne) {
+TEST_P(RepeatTest, IsOrderedAsOneTask) {
   Runtime runtime(options());
   const auto count = runtime.define<Count>("count", kCount);
   const Buffer<u32> cells = filled<u32>(runtime, 8, 0);
@@ -52,7 +52,7 @@ TEST_P(RepeatTest, StandsInTheOrderOfTasksAsOne) {
   EXPECT_EQ(read(cells), (std::vector<u32>{124, 123, 123, 123, 123, 123, 123, 123}));
 }
 
-TEST_P(RepeatTest, ARunThatFailsIsTheLast) {
+TEST_P(RepeatTest, FailedRunIsTheLast) {
   Runtime runtime(options());
   const auto count = runtime.define<Count>("count", kCount);
   for (const u32 bad : {1U, 2U, 50U, 100U}) {
@@ -67,7 +67,7 @@ TEST_P(RepeatTest, ARunThatFailsIsTheLast) {
   }
 }
 
-TEST_P(RepeatTest, ManyAtOnceAmongOthersLoseNoRun) {
+TEST_P(RepeatTest, ManyConcurrentRepeatsLoseNoRun) {
   Options given = options();
   given.lease = 1ms;
   Runtime runtime(given);
@@ -127,7 +127,7 @@ TEST_P(RepeatTest, RunsThatMakeTasksFollowTheirEnd) {
   EXPECT_EQ(read(cells), (std::vector<u32>{200, 1000}));
 }
 
-TEST_P(RepeatTest, GivesItsWorkerToTheNextLease) {
+TEST_P(RepeatTest, YieldsItsWorkerToTheNextLease) {
   Options given = options();
   given.workers = 1;
   given.lease = 2ms;
@@ -142,7 +142,7 @@ TEST_P(RepeatTest, GivesItsWorkerToTheNextLease) {
   EXPECT_GE(runtime.metrics().leases, 5U) << "one lease has had it all";
 }
 
-TEST_P(RepeatTest, ARunIsWhatTheTimeoutMeans) {
+TEST_P(RepeatTest, TimeoutAppliesToARun) {
   Options given = options();
   given.task_timeout = kSanitized ? 2s : 500ms;
   given.lease = 10 * given.task_timeout;  // in another lease, the record would change anyway
@@ -154,7 +154,7 @@ TEST_P(RepeatTest, ARunIsWhatTheTimeoutMeans) {
   EXPECT_EQ(read(cells)[0], runs);
 }
 
-TEST_P(RepeatTest, AllRunsAreOfTheVersionOfTheTicket) {
+TEST_P(RepeatTest, AllRunsHaveTheVersionOfTheTicket) {
   Options given = options();
   given.lease = 1ms;
   Runtime runtime(given);

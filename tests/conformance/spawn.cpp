@@ -115,7 +115,7 @@ DWELL_OPERATOR(last)(dwell::Group g, dwell::Span<dwell::u32> count) {
 }
 )";
 
-TEST_P(SpawnTest, AFailedChildFailsItsParentAndStopsNothing) {
+TEST_P(SpawnTest, FailedChildFailsItsParentButCancelsNothing) {
   Runtime runtime(options());
   runtime.define("last", kLast);
   auto failing = runtime.define<void(u32, Span<u32>)>("failing", kFailing);
@@ -127,7 +127,7 @@ TEST_P(SpawnTest, AFailedChildFailsItsParentAndStopsNothing) {
   }
 }
 
-TEST_P(SpawnTest, WhatWaitsForATaskWaitsForItsDescendants) {
+TEST_P(SpawnTest, WaitersOfATaskWaitForItsDescendants) {
   Runtime runtime(options());
   runtime.define("add", kAddTo64);
   auto op = runtime.define<void(u32, Span<std::uint64_t>)>("fib", kFib);
@@ -148,7 +148,7 @@ TEST_P(SpawnTest, WhatWaitsForATaskWaitsForItsDescendants) {
   }
 }
 
-TEST_P(SpawnTest, NodesOfGraphsMakeTasks) {
+TEST_P(SpawnTest, GraphNodesSpawnTasks) {
   Options brief = options();
   brief.workers = 4;
   brief.lease = 500us;
@@ -186,7 +186,7 @@ TEST_P(SpawnTest, NodesOfGraphsMakeTasks) {
   }
 }
 
-TEST_P(SpawnTest, ADescendantIsOfTheVersionThatWasCurrentAtTheTicket) {
+TEST_P(SpawnTest, DescendantsHaveTheVersionOfTheTicket) {
   Runtime runtime(options());
   const auto leaf = [](int version) {
     return "DWELL_OPERATOR(leaf)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 at) { if (g.rank() == 0) cells[at] = " +
@@ -215,7 +215,7 @@ TEST_P(SpawnTest, ADescendantIsOfTheVersionThatWasCurrentAtTheTicket) {
   for (u32 i = 0; i < all.size(); ++i) ASSERT_EQ(all[i], i / kEach) << i;
 }
 
-TEST_P(SpawnTest, WithoutRoomATaskFailsAndWhatItHasMadeRuns) {
+TEST_P(SpawnTest, TaskWithoutRoomFailsAndItsChildrenRun) {
   Options few = options();
   few.workers = 2;
   few.spawned_tasks = 4300;
@@ -249,7 +249,7 @@ TEST_P(SpawnTest, ATaskHasOneContinuation) {
   EXPECT_THAT(read(count), testing::ElementsAre(7, 7, 0)) << "the first one runs";
 }
 
-TEST_P(SpawnTest, WideTasksMakeNone) {
+TEST_P(SpawnTest, WideTasksCannotSpawn) {
   Runtime runtime(options());
   auto tree = runtime.define<Tree>("tree", kTree);
   auto count = filled<std::uint64_t>(runtime, 1, 0);
@@ -290,7 +290,7 @@ constexpr const char* kMark = R"(
 DWELL_OPERATOR(mark)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 own, dwell::u32 round) { if (g.rank() == 0) cells[own] = round; }
 )";
 
-TEST_P(SpawnTest, AChildFollowsOthersWithAllThatDescendsFromThem) {
+TEST_P(SpawnTest, ChildFollowsOthersAndTheirDescendants) {
   Options brief = options();
   brief.workers = 4;
   brief.lease = 300us;
@@ -307,7 +307,7 @@ TEST_P(SpawnTest, AChildFollowsOthersWithAllThatDescendsFromThem) {
   for (u32 i = 1; i < all.size(); ++i) EXPECT_EQ(all[i], kRounds) << i;
 }
 
-TEST_P(SpawnTest, AFailureDoesNotStopWhatFollows) {
+TEST_P(SpawnTest, FailureDoesNotCancelFollowers) {
   Runtime runtime(options());
   runtime.define("last", kLast);
   runtime.define("failing", kFailing);
@@ -323,7 +323,7 @@ TEST_P(SpawnTest, AFailureDoesNotStopWhatFollows) {
   EXPECT_THAT(read(count), testing::ElementsAre(4, 4));
 }
 
-TEST_P(SpawnTest, OnlyChildrenOfTheRunningOperatorAreFollowed) {
+TEST_P(SpawnTest, OnlyOwnChildrenCanBeFollowed) {
   Runtime runtime(options());
   runtime.define("mark", kMark);
   auto many = runtime.define<void(Span<u32>, u32)>("many", R"(
@@ -419,7 +419,7 @@ TEST_P(SpawnTest, AJoinStartsBehindItsLastArrival) {
   EXPECT_EQ(read(cells)[0], expected);
 }
 
-TEST_P(SpawnTest, AJoinThatNothingCanReachFailsItsMaker) {
+TEST_P(SpawnTest, UnreachableJoinFailsItsMaker) {
   Runtime runtime(options());
   auto joined = define_joined(runtime);
   auto cells = filled<u32>(runtime, 101, 0);
@@ -435,7 +435,7 @@ TEST_P(SpawnTest, AJoinThatNothingCanReachFailsItsMaker) {
   EXPECT_EQ(read(cells)[0], 4950U);
 }
 
-TEST_P(SpawnTest, AContinuationRunsBehindJoinsThatStarve) {
+TEST_P(SpawnTest, ContinuationRunsAfterStarvedJoins) {
   Runtime runtime(options());
   runtime.define("last", kLast);
   runtime.define("mark", kMark);
@@ -454,7 +454,7 @@ TEST_P(SpawnTest, AContinuationRunsBehindJoinsThatStarve) {
   EXPECT_THAT(read(cells), testing::ElementsAre(5, 5));
 }
 
-TEST_P(SpawnTest, ArrivalsThatMayNotComeAreRefused) {
+TEST_P(SpawnTest, InvalidArrivalsAreRefused) {
   Options two = options();
   two.workers = 2;
   Runtime runtime(two);
@@ -507,7 +507,7 @@ TEST_P(SpawnTest, ArrivalsThatMayNotComeAreRefused) {
 }
 
 // The second join reuses the record of the first, which has completed or starved.
-TEST_P(SpawnTest, AnArrivalCountsForItsOwnJoinAlone) {
+TEST_P(SpawnTest, ArrivalCountsForItsJoinOnly) {
   Runtime runtime(options());
   runtime.define("mark", kMark);
   runtime.define("second", R"(
@@ -630,7 +630,7 @@ TEST_P(SpawnTest, TreesOfChildrenFollowersJoinsAndContinuations) {
 
 // ---- Memory ------------------------------------------------------------------------------------------------------------------------
 
-TEST_P(SpawnTest, AChainOfAnyLengthNeedsNoRoom) {
+TEST_P(SpawnTest, ChainOfAnyLengthNeedsFewRecords) {
   Options few = options();
   few.workers = 2;
   // The minimum; on CUDA, workers of several leases cache some records.
@@ -644,7 +644,7 @@ TEST_P(SpawnTest, AChainOfAnyLengthNeedsNoRoom) {
   EXPECT_EQ(read(count)[0], 1U + (kSanitized ? 512U : 131072U)) << "nor does a tree, but for a place a level and worker";
 }
 
-TEST_P(SpawnTest, RoomIsAsLargeAsAsked) {
+TEST_P(SpawnTest, RoomHasTheRequestedSize) {
   Options few = options();
   few.workers = 2;
   few.spawned_tasks = 30'000;

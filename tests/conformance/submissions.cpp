@@ -23,7 +23,7 @@ TEST_P(SubmissionsTest, ThrowsForTheFirstFailureOnce) {
   submissions.wait();
 }
 
-TEST_P(SubmissionsTest, DropsThoseThatAreDone) {
+TEST_P(SubmissionsTest, DropsCompleteTasks) {
   Runtime runtime(options());
   auto fail = runtime.define<Fail>("fail", kFail);
   detail::Submissions submissions;
@@ -38,7 +38,7 @@ TEST_P(SubmissionsTest, DropsThoseThatAreDone) {
   submissions.wait();
 }
 
-TEST_P(SubmissionsTest, KeepsThoseBehindATaskThatRuns) {
+TEST_P(SubmissionsTest, KeepsTasksBehindARunningOne) {
   Runtime runtime(options());
   auto hold = runtime.define<Hold>("hold", kHold);
   Latch latch(runtime);

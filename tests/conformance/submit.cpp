@@ -69,7 +69,7 @@ TEST_P(SubmitTest, TicketsFollowOneAnother) {
   EXPECT_EQ(runtime.metrics().submitted, 101U);
 }
 
-TEST_P(SubmitTest, WaitForGivesUpAndTheTaskGoesOn) {
+TEST_P(SubmitTest, WaitForGivesUpAndTheTaskContinues) {
   Runtime runtime(options());
   auto hold = runtime.define<Hold>("hold", kHold);
   Latch latch(runtime);
@@ -179,7 +179,7 @@ TEST_P(SubmitTest, SubmitManyTakesModifiersAndUncheckedHandles) {
   EXPECT_EQ(read(number)[0], appended(700));
 }
 
-TEST_P(SubmitTest, SubmitManyWantsOneTaskOfEachCall) {
+TEST_P(SubmitTest, SubmitManyNeedsOneTaskPerCall) {
   Runtime runtime(options());
   auto add = runtime.define<Add>("add", kAdd);
   auto cells = filled<u32>(runtime, 200, 0);
@@ -216,7 +216,7 @@ TEST_P(SubmitTest, SubmitManyWantsOneTaskOfEachCall) {
   }
 }
 
-TEST_P(SubmitTest, AFullRingRefusesAndThenTakesMore) {
+TEST_P(SubmitTest, FullRingRefusesUntilTasksComplete) {
   Options small = options();
   small.ring_slots = 128;
   Runtime runtime(small);

@@ -7,7 +7,7 @@ namespace {
 class SwapTest : public DeviceTest {};
 DWELL_ON_EVERY_DEVICE(SwapTest);
 
-TEST_P(SwapTest, EachTaskRunsTheVersionOfItsTime) {
+TEST_P(SwapTest, EachTaskRunsTheVersionOfItsSubmission) {
   Runtime runtime(options());
   auto mark = runtime.define<Mark>("mark", mark_with(1));
   auto cells = filled<u32>(runtime, 3000, 0);
@@ -326,7 +326,7 @@ TEST_P(SwapTest, ManyOperatorsLiveInOneImage) {
   for (u32 i = 0; i < 1000; ++i) ASSERT_EQ(result[i], i * 7 % kOperators + 1);
 }
 
-TEST_P(SwapTest, OperatorsOfOneSourceAreToldApart) {
+TEST_P(SwapTest, OperatorsOfOneSourceAreDistinct) {
   // Two operators in one source; equal helpers and file-scope variables in two operators.
   Runtime runtime(options());
   const std::string text =

@@ -31,7 +31,7 @@ void expect_scaled(Runtime& runtime, const Operator<>& op, T factor) {
   EXPECT_EQ(read(y), expected) << op.name();
 }
 
-TEST_P(TemplateTest, EachInstanceHasTypesOfItsOwn) {
+TEST_P(TemplateTest, EachInstanceHasItsTypes) {
   Runtime runtime(options());
   const Operator<> op = runtime.define("scaled", scaled(1), kInstances);
   EXPECT_EQ(op.name(), "scaled<float, 1>");
@@ -47,7 +47,7 @@ TEST_P(TemplateTest, EachInstanceHasTypesOfItsOwn) {
                      AllOf(HasSubstr("scaled<short, 1>"), HasSubstr("scaled<float, 1>, scaled<double, 1>, scaled<int, 3>")));
 }
 
-TEST_P(TemplateTest, ANewVersionIsOneOfAllInstances) {
+TEST_P(TemplateTest, NewVersionAppliesToAllInstances) {
   Runtime runtime(options());
   Operator<> op = runtime.define("scaled", scaled(1), kInstances);
   const Operator<> ints = op.instance("scaled<int, 3>");
@@ -60,7 +60,7 @@ TEST_P(TemplateTest, ANewVersionIsOneOfAllInstances) {
   expect_scaled<int>(runtime, ints, 3);
 }
 
-TEST_P(TemplateTest, SymbolsStandInTheImage) {
+TEST_P(TemplateTest, SymbolsAreInTheImage) {
   Runtime runtime(options());
   DWELL_EXPECT_ERROR(runtime.image(), errc::invalid_argument, HasSubstr("before the first"));
   Operator<> op = runtime.define("scaled", scaled(1), kInstances);

@@ -213,7 +213,7 @@ TEST_P(TensorProductsTest, FactorsOfZeroReadNothing) {
   EXPECT_EQ(c.difference(), "");
 }
 
-TEST_P(TensorProductsTest, ResultsMayLieInTheirOperands) {
+TEST_P(TensorProductsTest, ResultsMayOverlapOperands) {
   // The bias is also the result.
   const Placed<float> a = any<float>({40, 33});
   const Placed<float> b = any<float>({33, 50});

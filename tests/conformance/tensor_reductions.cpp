@@ -327,7 +327,7 @@ TEST_P(TensorReductionTest, EmptyReductions) {
   EXPECT_TRUE(batch().flush().done());
 }
 
-TEST_P(TensorReductionTest, WhatIsNoNumberIsPassedOn) {
+TEST_P(TensorReductionTest, NansArePropagated) {
   const float inf = std::numeric_limits<float>::infinity();
   const float nan = std::numeric_limits<float>::quiet_NaN();
   for (const std::size_t length : {40UL, 20'000UL}) {
@@ -374,7 +374,7 @@ TEST_P(TensorReductionTest, WhatIsNoNumberIsPassedOn) {
   }
 }
 
-TEST_P(TensorReductionTest, SumsAreBetterThanOneByOne) {
+TEST_P(TensorReductionTest, SumsAreBetterThanSequential) {
   // A sequential sum of so many elements would be off by more than a percent.
   const auto x = filled_with(std::vector<float>(3'000'000, 0.1F));
   const auto result = runtime().allocate<float>(1);
@@ -442,7 +442,7 @@ TEST_P(TensorReductionTest, IntegersWrapAndTypesAreConverted) {
   EXPECT_EQ(result_of(Reduction::norm, ElementType::bf16), ElementType::bf16);
 }
 
-TEST_P(TensorReductionTest, WhatDoesNotFitIsRefused) {
+TEST_P(TensorReductionTest, MismatchesAreRefused) {
   const auto x = runtime().allocate<float>(12);
   const auto y = runtime().allocate<float>(12);
   const auto n = runtime().allocate<i64>(12);
@@ -667,7 +667,7 @@ TEST_P(TensorReductionTest, TheOrderDoesNotDependOnWorkers) {
   EXPECT_EQ(std::memcmp(one.data(), four.data(), one.size() * sizeof(float)), 0);
 }
 
-TEST_P(TensorReductionTest, ResultsMayLieInWhatTheyAreComputedFrom) {
+TEST_P(TensorReductionTest, ResultsMayOverlapOperands) {
   constexpr std::size_t kColumns = 20'000;
   std::vector<float> values(5 * kColumns);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 7);

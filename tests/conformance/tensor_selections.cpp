@@ -105,7 +105,7 @@ TEST_P(TensorSelectionsTest, GatherAndScatterAdd) {
   check(bool(), std::int64_t());
 }
 
-TEST_P(TensorSelectionsTest, ManyAddedToOne) {
+TEST_P(TensorSelectionsTest, ManyAdditionsToOneElement) {
   // Like the gradient of a table, and like a histogram.
   Placed<float> table(runtime(), {20, 64}, Lie::rows);
   table.fill([](At) { return 0.0; });
@@ -142,7 +142,7 @@ TEST_P(TensorSelectionsTest, AdditionsOfSixteenBitsAreRoundedInOrder) {
   EXPECT_EQ(sum.difference(), "");
 }
 
-TEST_P(TensorSelectionsTest, IndicesThatDoNotExistFailTheTask) {
+TEST_P(TensorSelectionsTest, InvalidIndicesFailTheTask) {
   const auto check = [&]<class Index>(Index) {
     for (const double bad : {-1.0, 6.0, -2147483648.0, sizeof(Index) == 8 ? 4294967296.0 : 2147483647.0}) {
       for (const bool rows : {true, false}) {
@@ -184,7 +184,7 @@ TEST_P(TensorSelectionsTest, IndicesThatDoNotExistFailTheTask) {
   check(std::int64_t());
 }
 
-TEST_P(TensorSelectionsTest, ChosenElementsMayLieInTheResult) {
+TEST_P(TensorSelectionsTest, SelectedElementsMayOverlapTheResult) {
   Placed<std::int64_t> table(runtime(), {6, 40}, Lie::rows);
   table.fill([&](At at) { return static_cast<double>(at[1] % 6); });
   const Placed<std::int64_t> before = copy_of(table);

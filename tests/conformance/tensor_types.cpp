@@ -532,7 +532,7 @@ TEST_P(TensorTypesTest, CopiesKeepTheBits) {
   }
 }
 
-TEST_P(TensorTypesTest, MessagesSayWhatToDo) {
+TEST_P(TensorTypesTest, MessagesGiveAdvice) {
   Buffer<std::uint16_t> words = runtime().allocate<std::uint16_t>(8);
   Buffer<float> floats = runtime().allocate<float>(8);
   DWELL_EXPECT_ERROR(batch().assign(words, 1.0), errc::unsupported,

@@ -371,7 +371,7 @@ TEST_P(TensorTest, TypesOfResults) {
   DWELL_EXPECT_ERROR(of(E::f32, {2, 3}) + of(E::f32, {2, 4}), errc::invalid_argument, HasSubstr("(2, 3) and (2, 4) do not broadcast"));
 }
 
-TEST_P(TensorTest, SingleOperationsConvertAsExpressionsDo) {
+TEST_P(TensorTest, SingleOperationsConvertLikeExpressions) {
   const auto x = filled_with(std::vector<float>{-1.5F, 0, 2.25F, 3});
   const auto n = filled_with(std::vector<std::int32_t>{1, 2, -3, 4});
   const auto yes = filled_with(std::vector<std::uint8_t>{1, 0, 0, 1});
@@ -397,7 +397,7 @@ TEST_P(TensorTest, SingleOperationsConvertAsExpressionsDo) {
   DWELL_EXPECT_ERROR(apply(TensorOp::bitwise_and, {views[0], 1}), errc::invalid_argument, HasSubstr("f32"));
 }
 
-TEST_P(TensorTest, TruthsAreCombinedBitByBit) {
+TEST_P(TensorTest, BitwiseOperationsOnBools) {
   using Truths = std::vector<std::uint8_t>;
   const auto bits = filled_with(Truths{1, 1, 0, 0, 1, 0, 1, 0, 7, 7, 7, 7});
   const auto truths = [&](std::int64_t row) {
@@ -424,7 +424,7 @@ TEST_P(TensorTest, TruthsAreCombinedBitByBit) {
   DWELL_EXPECT_ERROR(ops::left_shift(x, y), errc::invalid_argument, HasSubstr("left_shift is not defined for bool"));
 }
 
-TEST_P(TensorTest, TheLeastNumbersAreTrue) {
+TEST_P(TensorTest, SmallestNumbersAreTrue) {
   const auto x = filled_with(std::vector<double>{1e-320, 0, -1e-50, 0.25});
   const auto bits = filled_with(std::vector<std::uint8_t>{7, 7, 7, 7, 7});
   const TensorView result(reinterpret_cast<std::uint64_t>(bits.data()), ElementType::boolean, {5});
@@ -434,7 +434,7 @@ TEST_P(TensorTest, TheLeastNumbersAreTrue) {
   EXPECT_EQ(read(bits), (std::vector<std::uint8_t>{1, 0, 1, 1, 1}));
 }
 
-TEST_P(TensorTest, FractionsAreTrueInProgramsOfIntegersToo) {
+TEST_P(TensorTest, FractionsAreTrueInIntegerPrograms) {
   const auto x = filled_with(std::vector<float>{0, 0.5F, 1, -0.25F});
   const auto n = filled_with(std::vector<i64>{0, 1, 2, 3});
   const auto made = runtime().allocate<i64>(4);
@@ -450,7 +450,7 @@ TEST_P(TensorTest, FractionsAreTrueInProgramsOfIntegersToo) {
   EXPECT_EQ(read(bits), (std::vector<std::uint8_t>{0, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1}));
 }
 
-TEST_P(TensorTest, LargeIntegersFillTensorsAsTheyAre) {
+TEST_P(TensorTest, LargeIntegersFillTensorsExactly) {
   constexpr std::array<std::int64_t, 4> kLarge{(1LL << 53) + 1, std::numeric_limits<std::int64_t>::max(),
                                                std::numeric_limits<std::int64_t>::min(), (1 << 24) + 1};
   const auto x = runtime().allocate<i64>(4);
@@ -481,7 +481,7 @@ TEST_P(TensorTest, ConversionsBetweenTypes) {
   EXPECT_EQ(static_cast<float>(halves[1]), -3.0F);
 }
 
-TEST_P(TensorTest, SixteenBitResultsAreRoundedBehindEachOperation) {
+TEST_P(TensorTest, SixteenBitResultsAreRoundedAfterEachOperation) {
   const auto x = filled_with(std::vector<half>{half(1.0F), half(2048.0F)});
   const auto y = filled_with(std::vector<half>{half(0.00048828125F), half(1.0F)});
   // A half cannot represent 2048 + 1: ties go to even. In floats it would be 2050.
@@ -489,7 +489,7 @@ TEST_P(TensorTest, SixteenBitResultsAreRoundedBehindEachOperation) {
   EXPECT_EQ(static_cast<float>(sums[1]), 2048.0F);
 }
 
-TEST_P(TensorTest, ANumberBeside16BitsIsComparedAsOneOfThem) {
+TEST_P(TensorTest, NumbersAreComparedAs16BitOperands) {
   // Neither type can represent the number; the element is the nearest value.
   const auto check = [&]<class T>(const std::vector<T>& elements) {
     const auto x = filled_with(elements);
@@ -518,7 +518,7 @@ TEST_P(TensorTest, ANumberBeside16BitsIsComparedAsOneOfThem) {
   EXPECT_EQ(static_cast<float>(values_of<half>(ops::mul(x, 1.0 / 3), 1)[0]), static_cast<float>(half(7.0F / 3.0F)));
 }
 
-TEST_P(TensorTest, WeightsOfHalfAndMoreStartFromTheOtherEnd) {
+TEST_P(TensorTest, LerpStartsFromTheCloserEnd) {
   // The difference is rounded to 2^25, which shows the end from which it is taken.
   const auto from = filled_with(std::vector<float>{1.0F});
   const auto to = filled_with(std::vector<float>{33554432.0F});
@@ -613,7 +613,7 @@ TEST_P(TensorTest, IndexCountsRows) {
   EXPECT_EQ(read(x), (std::vector<float>{1, 3, 5, 1.5, 3.5, 5.5, 2, 4, 6, 2.5, 4.5, 6.5}));
 }
 
-TEST_P(TensorTest, AResultMayOverlapWhatItIsComputedFrom) {
+TEST_P(TensorTest, ResultMayOverlapOperands) {
   std::vector<float> values(5000);
   std::iota(values.begin(), values.end(), 0.0F);
   auto x = filled_with(values);

@@ -42,14 +42,14 @@ TEST_P(ThrownTest, AnExceptionFailsItsTaskAlone) {
   EXPECT_EQ(read(x)[0], 100U) << "the worker goes on";
 }
 
-TEST_P(ThrownTest, TheFirstFailureStays) {
+TEST_P(ThrownTest, FirstFailureIsKept) {
   Runtime runtime(options());
   auto op = runtime.define<Thrower>("thrower", kThrow);
   auto x = filled<u32>(runtime, 1, 0);
   DWELL_EXPECT_ERROR(runtime.submit(op, 3, x).wait(), errc::task_failed, HasSubstr("code 7"));
 }
 
-TEST_P(ThrownTest, WhatIsLinkedIsCancelledAndWhatIsHardLinkedRuns) {
+TEST_P(ThrownTest, LinkedTaskIsCancelledAndHardLinkedRuns) {
   Runtime runtime(options());
   auto op = runtime.define<Thrower>("thrower", kThrow);
   auto x = filled<u32>(runtime, 1, 0);
@@ -62,7 +62,7 @@ TEST_P(ThrownTest, WhatIsLinkedIsCancelledAndWhatIsHardLinkedRuns) {
   EXPECT_EQ(read(x)[0], 1U);
 }
 
-TEST_P(ThrownTest, OfGroupsTheOthersRun) {
+TEST_P(ThrownTest, OtherGroupsRun) {
   Runtime runtime(options());
   auto op = runtime.define<void(Span<u32>)>("wide", R"(
     #include <stdexcept>
@@ -92,7 +92,7 @@ TEST_P(ThrownTest, ANodeThatThrowsFailsItsLaunch) {
   EXPECT_EQ(read(x)[0], 11U);
 }
 
-TEST_P(ThrownTest, ATaskThatAnOperatorMadeFailsTheOneThatMadeIt) {
+TEST_P(ThrownTest, SpawnedTaskFailsItsParent) {
   Runtime runtime(options());
   auto child = runtime.define<Thrower>("thrower", kThrow);
   auto parent = runtime.define<void(Span<u32>)>("parent", R"(

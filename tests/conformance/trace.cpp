@@ -105,7 +105,7 @@ TEST_P(TraceTest, ShowsEachTaskOnce) {
   if (!on_cpu()) std::printf("clock error %.0f ns\n", seen.clock_error_ns);
 }
 
-TEST_P(TraceTest, TasksFollowWhatTheyWaitFor) {
+TEST_P(TraceTest, TasksFollowTheirPredecessors) {
   Runtime runtime(options());
   const auto works = runtime.define<void(u64)>("works", kWorks);
   std::vector<std::pair<std::uint64_t, std::uint64_t>> order;  // pairs of ordered tasks
@@ -229,7 +229,7 @@ TEST_P(TraceTest, MarksTasksThatHaveFailed) {
   expect_sound(seen);
 }
 
-TEST_P(TraceTest, ShowsWhereTasksWereTakenFrom) {
+TEST_P(TraceTest, ShowsTheSourcesOfTasks) {
   Options given = options();
   if (on_cpu()) given.workers = 4;
   Runtime runtime(given);
@@ -437,7 +437,7 @@ DWELL_OPERATOR(count)(dwell::Group g, dwell::Span<dwell::u32> left) { if (g.rank
   EXPECT_THAT(node_arrows(seen), testing::UnorderedElementsAreArray(expected));
 }
 
-TEST_P(TraceTest, OfAMillionCallsEachArrowIsOfOneLaunch) {
+TEST_P(TraceTest, ArrowsStayWithinTheirLaunch) {
   Runtime runtime(options());
   const auto stamps = runtime.define<void(Span<u64>)>("stamps", R"(
 DWELL_OPERATOR(stamps)(dwell::Group g, dwell::Span<dwell::u64> times) {
@@ -492,7 +492,7 @@ DWELL_OPERATOR(stamps)(dwell::Group g, dwell::Span<dwell::u64> times) {
   EXPECT_GT(launches, 0U);
 }
 
-TEST_P(TraceTest, AStormIsCountedWhereItIsDropped) {
+TEST_P(TraceTest, DroppedEventsAreCounted) {
   Runtime runtime(options());
   const auto nothing = runtime.define<void()>("nothing", "DWELL_OPERATOR(nothing)(dwell::Group) {}\n");
   constexpr std::uint64_t kTasks = kSanitized ? 20'000 : 1'000'000;
@@ -509,7 +509,7 @@ TEST_P(TraceTest, AStormIsCountedWhereItIsDropped) {
   expect_sound(seen);
 }
 
-TEST_P(TraceTest, OneAtATimeAndAgain) {
+TEST_P(TraceTest, OneTraceAtATime) {
   Runtime runtime(options());
   const auto works = runtime.define<void(u64)>("works", kWorks);
   for (int round = 0; round < 3; ++round) {

@@ -151,7 +151,7 @@ std::vector<Shown> of_category(const File& file, const std::string& category) {
 class TraceFilesTest : public DeviceTest {};
 DWELL_ON_EVERY_DEVICE(TraceFilesTest);
 
-TEST_P(TraceFilesTest, BothFormatsShowWhatHasRunInItsOrder) {
+TEST_P(TraceFilesTest, BothFormatsShowCallsInOrder) {
   constexpr std::int64_t kClocks = 5000;  // the largest difference between clocks of workers and host
   constexpr u32 kTasks = 30;
   constexpr u32 kLaunches = 3;
@@ -253,7 +253,7 @@ DWELL_OPERATOR(makes)(dwell::Group g, dwell::u32 count) {
   }
 }
 
-TEST_P(TraceFilesTest, AFullDiscEndsTheTraceAndNothingElse) {
+TEST_P(TraceFilesTest, FullDiskEndsOnlyTheTrace) {
   const std::filesystem::path full = "/dev/full";
   if (!std::filesystem::exists(full)) GTEST_SKIP() << "no " << full;
   Runtime runtime(options());

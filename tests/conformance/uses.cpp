@@ -45,7 +45,7 @@ class Pairs {
   u32 count_ = 0;
 };
 
-TEST_P(UsesTest, ATaskIsBoundToTheVersionOfItsTime) {
+TEST_P(UsesTest, TaskIsBoundToTheCurrentVersion) {
   Runtime runtime(options());
   auto used = runtime.define<Tell>("used", telling("used", "used"));
   auto user = runtime.define<Tell>("user", telling("user", "used"));
@@ -163,7 +163,7 @@ TEST_P(UsesTest, TwoOperatorsUseEachOther) {
   EXPECT_EQ(std::set<u32>(told.begin(), told.end()).size(), 4U) << "two generations of two";
 }
 
-TEST_P(UsesTest, SeveralAreToldApart) {
+TEST_P(UsesTest, SeveralUsesAreDistinct) {
   Runtime runtime(options());
   runtime.define<Tell>("first", telling("first", "first"));
   runtime.define("second", "DWELL_OPERATOR(second)(dwell::Group) {}");
@@ -200,7 +200,7 @@ TEST_P(UsesTest, AnInstanceIsChosenByItsParameters) {
                      errc::signature_mismatch, HasSubstr("more than one instance"));
 }
 
-TEST_P(UsesTest, WhatDoesNotFitIsRefused) {
+TEST_P(UsesTest, MismatchesAreRefused) {
   Runtime runtime(options());
   const auto used = runtime.define<Tell>("used", telling("used", "used"));
   DWELL_EXPECT_ERROR(runtime.define("user", telling("user", "nowhere")), errc::operator_not_found,
@@ -216,7 +216,7 @@ TEST_P(UsesTest, WhatDoesNotFitIsRefused) {
   runtime.submit(runtime.define("user", body)).wait();
 }
 
-TEST_P(UsesTest, OlderStandardsAndHeadersDo) {
+TEST_P(UsesTest, OlderStandardsAndHeadersWork) {
   Runtime runtime(options());
   const auto used = runtime.define<Tell>("used", telling("used", "used"));
   const std::string header =

@@ -59,7 +59,7 @@ class WatchdogTest : public DeviceTest {
 };
 DWELL_ON_EVERY_DEVICE(WatchdogTest);
 
-TEST_P(WatchdogTest, ADiagnosisTellsWhatEachTaskWaitsFor) {
+TEST_P(WatchdogTest, DiagnosisListsWaitsOfEachTask) {
   Options one = options();
   one.workers = 1;
   Runtime runtime(one);
@@ -138,7 +138,7 @@ TEST_P(WatchdogTest, ADiagnosisNamesNodesAndCallbacks) {
   }
 }
 
-TEST_P(WatchdogTest, AParkedRuntimeSaysSo) {
+TEST_P(WatchdogTest, ParkedRuntimeReportsIt) {
   Runtime runtime(watched());
   const auto nothing = runtime.define<void()>("nothing", kNothing);
   runtime.park();
@@ -152,7 +152,7 @@ TEST_P(WatchdogTest, AParkedRuntimeSaysSo) {
 }
 
 // A callback waits for a task behind its own launch: neither can end.
-TEST_P(WatchdogTest, ACircleThroughACallbackEndsWithAnErrorThatNamesIt) {
+TEST_P(WatchdogTest, CircleThroughACallbackFailsAndIsNamed) {
   Runtime runtime(watched());
   const auto nothing = runtime.define<void()>("nothing", kNothing);
   std::promise<Ticket> later;
@@ -199,7 +199,7 @@ TEST_P(WatchdogTest, ACircleThroughACallbackEndsWithAnErrorThatNamesIt) {
   runtime.submit(nothing).wait();
 }
 
-TEST_P(WatchdogTest, WhatIsBusyIsNoStall) {
+TEST_P(WatchdogTest, BusyWorkIsNoStall) {
   Options given = watched();
   std::atomic<int> warned{0};
   given.warn = [&](std::string_view) { ++warned; };
@@ -250,7 +250,7 @@ TEST_P(WatchdogTest, WhatIsBusyIsNoStall) {
   EXPECT_EQ(warned, 0);
 }
 
-TEST_P(WatchdogTest, ItWatchesLeasesThatNeverEnd) {
+TEST_P(WatchdogTest, LeasesThatNeverEndAreWatched) {
   Options given = watched();
   given.lease = given.idle = 1h;
   Runtime runtime(given);

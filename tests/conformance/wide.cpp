@@ -69,7 +69,7 @@ TEST_P(WideTest, RangeCoversEachElementOnce) {
     }
 }
 
-TEST_P(WideTest, LocalRangeCoversEachElementOnceAGroup) {
+TEST_P(WideTest, LocalRangeCoversEachElementOncePerGroup) {
   Runtime runtime(options());
   auto touch = runtime.define<void(Span<u32>)>("touch", R"(
     DWELL_OPERATOR(touch)(dwell::Group g, dwell::Span<dwell::u32> x) {
@@ -217,7 +217,7 @@ TEST_P(WideTest, TooMuchSharedMemoryFailsTheTask) {
   EXPECT_EQ(read(out)[0], 0U);
 }
 
-TEST_P(WideTest, EveryByteOfScratchCanBeHad) {
+TEST_P(WideTest, EveryByteOfScratchIsAvailable) {
   Options odd = options();
   odd.scratch_bytes = 4096;
   Runtime runtime(odd);
@@ -272,7 +272,7 @@ TEST_P(WideTest, OneFailingGroupFailsTheTaskWithItsCode) {
     }
 }
 
-TEST_P(WideTest, TheFirstFailureStays) {
+TEST_P(WideTest, FirstFailureIsKept) {
   Runtime runtime(options());
   auto twice = runtime.define<void(i32, i32)>("twice", R"(
     DWELL_OPERATOR(twice)(dwell::Group g, dwell::i32 first, dwell::i32 second) {

@@ -101,7 +101,7 @@ TEST_P(WrapTest, LargePositionsWork) {
   run_from((1ULL << 62U) + 64, 256);
 }
 
-TEST_P(WrapTest, WaitingTasksAreFoundAcrossTheEdge) {
+TEST_P(WrapTest, WaitingTasksAreFoundAcrossTheWrapAround) {
   // A leaving lease records positions of the ring and the queue on both sides of the wrap-around.
   Options there = options();
   there.ring_slots = 128;
