@@ -60,7 +60,7 @@ TEST_F(BurstTest, ABurstRunsBetweenTheKernelsOfAStream) {
   EXPECT_EQ(read(cells_)[0], 64U);
 }
 
-TEST_F(BurstTest, TasksBehindABurstWaitForTheNextAlsoWhileItWaitsForItsStream) {
+TEST_F(BurstTest, TasksBehindAWaitingBurstWaitForTheNext) {
   const Foreign user;
   module_.kernel("late").launch({.stream = user.stream}, latch_, cells_);
   runtime_->submit(add_, cells_, 0U, 1U);
@@ -149,7 +149,7 @@ class BurstBesideCallsTest : public BurstTest {
   }
 };
 
-TEST_F(BurstBesideCallsTest, ABurstEnds) {
+TEST_F(BurstBesideCallsTest, BurstsEndBesideDriverCalls) {
   const Foreign user;
   const u32 count = bursts([&] {
     runtime_->submit(add_, cells_, 0U, 1U);
@@ -159,7 +159,7 @@ TEST_F(BurstBesideCallsTest, ABurstEnds) {
   EXPECT_EQ(read(cells_)[0], count);
 }
 
-TEST_F(BurstBesideCallsTest, ABurstThatWaitsForALaunchEnds) {
+TEST_F(BurstBesideCallsTest, BurstsThatWaitForLaunchesEnd) {
   const Foreign user;
   auto other = filled<u32>(*runtime_, 1, 1);
   const u32 count = bursts([&] {

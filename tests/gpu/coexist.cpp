@@ -14,7 +14,7 @@ class CoexistTest : public GpuTest {};
 
 // Calls that wait for every kernel on the device (module loading, cudaFree, synchronising the context, the stack limit), and calls that do
 // not, return while a runtime is under full load. Beside a kernel that never leaves they would not return.
-TEST_F(CoexistTest, EveryCallOfAForeignUserComesBackWithinALease) {
+TEST_F(CoexistTest, ForeignCallsReturnWithinALease) {
   std::string why;
   const auto peer = bench::open_cuda_peer(cuda_ordinal(), &why);
   ASSERT_NE(peer, nullptr) << why;
@@ -100,7 +100,7 @@ TEST_F(CoexistTest, ForeignCallsRunBesideHandOvers) {
 }
 
 // Captures in PyTorch's mode, in which an unsafe call of any thread ends the capture with an error.
-TEST_F(CoexistTest, CapturesOfOthersGoOnBesideWork) {
+TEST_F(CoexistTest, ForeignCapturesWorkBesideTasks) {
   const Foreign foreign;
   Runtime runtime(options());
   auto add = runtime.define<Add>("add", kAdd);
@@ -124,7 +124,7 @@ TEST_F(CoexistTest, CapturesOfOthersGoOnBesideWork) {
 }
 
 // Both need all multiprocessors, which do not hold the workers of both: the leases alternate.
-TEST_F(CoexistTest, TwoRuntimesOnOneDeviceTakeTurns) {
+TEST_F(CoexistTest, TwoRuntimesAlternateOnOneDevice) {
   Runtime first(options());
   Runtime second(options());
   auto first_add = first.define<Add>("add", kAdd);
@@ -212,7 +212,7 @@ TEST_F(CoexistTest, AClosedRuntimeLeavesNothingBehind) {
 }
 
 // No other code holds the context: each runtime creates and releases it.
-TEST_F(CoexistTest, ARuntimeOpensAgainAfterItsContextIsGone) {
+TEST_F(CoexistTest, RuntimeReopensAfterItsContextIsGone) {
   for (int i = 0; i < 20; ++i) open_use_and_close();
 }
 

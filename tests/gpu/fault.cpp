@@ -94,7 +94,7 @@ TEST_F(FaultTest, AFailedAssertionLosesTheDevice) {
   in_a_child([] { expect_end("asserting", kAssert, options(), errc::device_lost, status::lost, "CUDA_ERROR_ASSERT"); });
 }
 
-TEST_F(FaultTest, TheFlightFileTellsWhatWroteToABadAddress) {
+TEST_F(FaultTest, FlightFileNamesTheWriterOfABadAddress) {
   in_a_child([] {
     Runtime runtime(options());
     const auto nothing = runtime.define("nothing", kNothing);
@@ -121,7 +121,7 @@ TEST_F(FaultTest, TheFlightFileTellsWhatWroteToABadAddress) {
   });
 }
 
-TEST_F(FaultTest, WhatWasLoggedBeforeIsHandedOver) {
+TEST_F(FaultTest, EarlierLogLinesAreDelivered) {
   in_a_child([] {
     Options logging = options();
     std::mutex mutex;
@@ -158,7 +158,7 @@ DWELL_OPERATOR(say)(dwell::Group g, dwell::u32 number, dwell::u32* deadly) {
 }
 
 // The child ends, though its task does not.
-TEST_F(FaultTest, AnEndlessTaskOverstays) {
+TEST_F(FaultTest, EndlessTaskTimesOut) {
   in_a_child([] {
     Options strict = options();
     strict.task_timeout = 200ms;
@@ -231,7 +231,7 @@ TEST_F(FaultTest, WaitersGetTheError) {
 
 // A store may complete after its task ends, if no argument of the task leads to memory. That task then succeeds, and only the last tasks
 // can be named.
-TEST_F(FaultTest, AStoreThroughANumberIsBlamedOnTheLastTasks) {
+TEST_F(FaultTest, StoreThroughANumberNamesTheLastTasks) {
   in_a_child([] {
     Runtime runtime(options());
     auto sly = runtime.define<void(u64)>("sly", R"(

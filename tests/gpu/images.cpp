@@ -115,7 +115,7 @@ TEST_F(ImagesTest, LargeOperatorsAndSmallOnesRunBesideEachOther) {
   for (const Buffer<u32>& out : reversed) EXPECT_EQ(read(out), backwards);
 }
 
-TEST_F(ImagesTest, ALargeOperatorCostsWorkersUntilItHasLeftTheImage) {
+TEST_F(ImagesTest, LargeOperatorCostsWorkersWhileInTheImage) {
   Options roomy = options();
   roomy.scratch_bytes = 16384;  // so that shared memory limits the workers beside a large table
   Runtime runtime(roomy);
@@ -191,7 +191,7 @@ TEST_F(ImagesTest, NothingIsLostWhenWorkersComeAndGo) {
   stream.expect_all();
 }
 
-TEST_F(ImagesTest, WithoutRoomAnOperatorIsRefusedAndTheRunningImageStays) {
+TEST_F(ImagesTest, OperatorWithoutRoomIsRefusedAndTheImageStays) {
   Options greedy = options();
   {
     const Foreign foreign;
@@ -235,7 +235,7 @@ TEST_F(ImagesTest, TooMuchScratchMemoryIsRefusedWithTheFirstOperator) {
   runtime.close();
 }
 
-TEST_F(ImagesTest, AnOperatorBeyondALimitIsRefusedWithTheFiguresAndTheRunningImageStays) {
+TEST_F(ImagesTest, OperatorBeyondALimitIsRefusedAndTheImageStays) {
   Options limited = options();
   limited.limits.registers = 128;
   limited.limits.shared_bytes = 16384;

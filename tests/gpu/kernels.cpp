@@ -144,7 +144,7 @@ TEST_F(KernelTest, ARefusedLaunchNamesTheLimit) {
   DWELL_EXPECT_ERROR(narrow.launch({.block = {64}}, foreign), errc::invalid_argument, HasSubstr("another runtime"));
 }
 
-TEST_F(KernelTest, TheUsersStreamOrdersItsOwn) {
+TEST_F(KernelTest, UsersStreamOrdersItsLaunches) {
   const Foreign foreign;
   const auto y = filled<float>(*runtime_, 64, 1.0F);
   const LaunchConfig config{.block = {64}, .stream = foreign.stream};
@@ -189,7 +189,7 @@ TEST_F(KernelTest, DroppedBuffersAndProgramsLiveUntilTheKernelEnds) {
   }
 }
 
-TEST_F(KernelTest, ManyLaunchesBesideTasksWithoutEnd) {
+TEST_F(KernelTest, ManyLaunchesBesideEndlessTasks) {
   const auto add = runtime_->define<Add>("add", kAdd);
   Stream stream(*runtime_, add);
   const auto y = filled<float>(*runtime_, 1024, 0.0F);
@@ -203,7 +203,7 @@ TEST_F(KernelTest, ManyLaunchesBesideTasksWithoutEnd) {
   stream.expect_all();
 }
 
-TEST_F(KernelTest, ClosingWaitsForLaunchesAndTheirTicketsKnowTheEnd) {
+TEST_F(KernelTest, CloseWaitsForLaunchesAndCompletesTheirTickets) {
   Latch latch(*runtime_);
   const auto to = filled<u32>(*runtime_, 1, 0U);
   const Ticket ticket = slow(latch.words(), to, 50ms);

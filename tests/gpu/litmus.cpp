@@ -134,7 +134,7 @@ constexpr u32 kWidth = 8;
 
 // Detects a missing fence<Scope::device> in complete() (src/device/completion.hpp); for wide tasks the one in run_share() (worker.hpp),
 // after which the last share completes the task for the others.
-TEST_F(LitmusTest, ResultsInDeviceMemoryAreThereOnceTheTicketIsDone) {
+TEST_F(LitmusTest, DeviceResultsAreVisibleOnceTheTicketIsDone) {
   Runtime runtime(options());
   auto write = runtime.define<Write>("write", kWrite);
   constexpr std::size_t kMost = kCells * kWords * kWidth;
@@ -173,7 +173,7 @@ TEST_F(LitmusTest, ReadingABufferShowsTheWritesOfItsTasks) {
 
 // Detects a missing fence<Scope::system> in complete(). For wide tasks it must cover the writes of other workers, which are fenced only at
 // device scope in run_share().
-TEST_F(LitmusTest, ResultsInHostMemoryAreThereOnceTheTicketIsDone) {
+TEST_F(LitmusTest, HostResultsAreVisibleOnceTheTicketIsDone) {
   Runtime runtime(options());
   auto write = runtime.define<Write>("write", kWrite);
   const auto buffer = runtime.allocate<u32>(kCells * kWords * kWidth, Memory::host);

@@ -101,7 +101,7 @@ TEST_F(RebuildTest, AnotherUserOfTheContextPreventsARebuild) {
 }
 
 // Runtimes of one process share the context: it is released when the last one has let go of it, each by its own rebuild.
-TEST_F(RebuildTest, ARebuildNeedsAllRuntimesToLetGo) {
+TEST_F(RebuildTest, RebuildNeedsAllRuntimesToReleaseTheContext) {
   in_a_child([] {
     Runtime one(options());
     Runtime two(options());
@@ -117,7 +117,7 @@ TEST_F(RebuildTest, ARebuildNeedsAllRuntimesToLetGo) {
 }
 
 // While the task runs the device is not released; afterwards it is released unharmed.
-TEST_F(RebuildTest, ADeviceIsRebuiltOnceItsHangingTaskEnds) {
+TEST_F(RebuildTest, RebuildsOnceTheHangingTaskEnds) {
   in_a_child([] {
     Options strict = options();
     strict.task_timeout = 200ms;

@@ -68,7 +68,7 @@ constexpr const char* kAdd = R"(
 DWELL_OPERATOR(add)(dwell::Group g, dwell::Span<int> to, int value) { for (auto i : g.range(to.size())) to[i] += value; }
 )";
 
-TEST_F(NvtxTest, AToolSeesWhatThreadsOfTheHostDo) {
+TEST_F(NvtxTest, ToolSeesEventsOfHostThreads) {
   const std::vector<Event> events = seen([] {
     Runtime runtime(options());
     const auto add = runtime.define<void(Span<int>, int)>("add", kAdd);
@@ -114,7 +114,7 @@ TEST_F(NvtxTest, AToolSeesWhatThreadsOfTheHostDo) {
 }
 
 // A timeline and a tool see the same events; the timeline has none from before its start.
-TEST_F(NvtxTest, ATimelineGoesOnBesideATool) {
+TEST_F(NvtxTest, TimelineWorksBesideATool) {
   const std::vector<Event> events = seen([] {
     class Submits : public TraceWriter {
      public:
@@ -140,12 +140,12 @@ TEST_F(NvtxTest, ATimelineGoesOnBesideATool) {
   EXPECT_EQ(std::ranges::count_if(events, [](const Event& event) { return event.what == "push" && event.text == "submit"; }), 2 + 3 + 4);
 }
 
-TEST_F(NvtxTest, WithoutAToolNobodyWantsEvents) {
+TEST_F(NvtxTest, WithoutAToolEventsAreOff) {
   for (const char* const library : {"", "/nowhere/libtool.so"})
     EXPECT_THAT(seen([] { return runtime::HostEvents().wanted() == 0 ? 0 : 1; }, library), IsEmpty());
 }
 
-TEST_F(NvtxTest, NothingIsKeptForAToolAlone) {
+TEST_F(NvtxTest, ToolAloneKeepsNoEvents) {
   const std::vector<Event> events = seen([] {
     runtime::HostEvents mine;
     const auto kept = [&] {

@@ -137,7 +137,7 @@ TEST_F(ScarceJobsTest, ClosingNow) {
   }
 }
 
-TEST_F(ScarceJobsTest, EndOfTheRuntime) {
+TEST_F(ScarceJobsTest, ClosingTheRuntime) {
   at_every_allocation([](World& world) {
     Jobs jobs(world);
     jobs.submit_some();

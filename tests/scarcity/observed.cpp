@@ -241,7 +241,7 @@ TEST_F(ScarceObservationTest, CallingBack) {
 }
 
 // Requests as of another process, here the same one, so that memory is short on both sides.
-TEST_F(ScarceObservationTest, AnswersToOthers) {
+TEST_F(ScarceObservationTest, AnswersToOtherProcesses) {
   for (const long many : {kOne, kOne + 3}) {
     at_every_allocation(
         [](World& world) {

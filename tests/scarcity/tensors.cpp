@@ -160,7 +160,7 @@ TEST_F(ScarceTensorsTest, CompiledPrograms) {
 }
 
 // The deleter of a foreign tensor is called once.
-TEST_F(ScarceTensorsTest, TensorsOfOthers) {
+TEST_F(ScarceTensorsTest, ForeignTensors) {
   for (const long many : {kOne, kPressure}) {
     at_every_allocation(
         [](World& world) {

@@ -281,7 +281,7 @@ TEST_P(ChaosTest, OrderHoldsWithPriorities) {
   run(options, brief() ? 1'500 : 100'000, 4);
 }
 
-TEST_P(ChaosTest, SharesOfWideTasksPassASleepingWorker) {
+TEST_P(ChaosTest, SharesOvertakeAPreemptedWorker) {
   // More workers than processors, and only shares: a worker that is preempted between claiming and reading a place of the ready queue is
   // overtaken by a whole lap.
   Options options = this->options();
@@ -296,7 +296,7 @@ TEST_P(ChaosTest, SharesOfWideTasksPassASleepingWorker) {
   EXPECT_EQ(read(cells)[0], tasks * 16);
 }
 
-TEST_P(ChaosTest, RuntimesEndAmidTheirTasks) {
+TEST_P(ChaosTest, RuntimesEndDuringTheirTasks) {
   const int turns = brief() ? 10 : 300;
   Random random(5);
   for (int turn = 0; turn < turns; ++turn) {

@@ -22,7 +22,7 @@ class CountsTest : public DeviceTest {
 };
 DWELL_ON_EVERY_DEVICE(CountsTest);
 
-TEST_P(CountsTest, EveryCounterAddsUpThroughRollsParksSwapsFirstUsesAndMoves) {
+TEST_P(CountsTest, EveryCounterAddsUpThroughAllChanges) {
   const bool brief = environment("DWELL_STRESS") == "short";
   const std::uint64_t all = brief ? 100'000 : on_cpu() ? 4'000'000 : 100'000'000;
   constexpr std::uint32_t kSources = 4;  // compiled once each; versions cycle through them
@@ -134,7 +134,7 @@ struct Expected {
   }
 };
 
-TEST_P(CountsTest, TasksOfAllKindsAddUpWhileTimesComeAndGo) {
+TEST_P(CountsTest, TasksOfAllKindsAddUpWhileMeteringChanges) {
   const bool brief = environment("DWELL_STRESS") == "short";
   const u32 rounds = brief ? 300 : 30'000;  // of each thread
   constexpr std::uint32_t kSources = 4;

@@ -216,7 +216,7 @@ TEST_P(GraphChaosTest, NodesRunOnceAndInOrderWithOneWorker) {
   run(options, brief() ? 20 : 1'000, 3);
 }
 
-TEST_P(GraphChaosTest, MemoryOfDroppedExecsComesBack) {
+TEST_P(GraphChaosTest, MemoryOfDroppedExecsIsFreed) {
   if (!on_cpu()) GTEST_SKIP() << "other programs take and give memory of the device too";
   Runtime runtime(options());
   const auto add = runtime.define<Add>("add", kAdd);
