@@ -149,7 +149,7 @@ TEST(HostileBytes, OfARequestAreAnswered) {
 }
 
 // Damages one table of a flight recorder's file at a time, because most of the file is empty.
-TEST(HostileBytes, OfAFlightRecorderAreTold) {
+TEST(HostileBytes, OfAFlightRecorderAreShown) {
   using live::FlightEntry;
   using live::FlightFile;
   constexpr std::uint32_t kSlots = 128;

@@ -98,7 +98,7 @@ class NoRoomTest : public testing::Test {
   Registry registry_{std::make_unique<CountingCompiler>(), backend_, keeper_, queue_, nullptr, Registry::Settings{}};
 };
 
-TEST_F(NoRoomTest, TheImageIsRefusedAndTheOneBeforeStays) {
+TEST_F(NoRoomTest, ImageIsRefusedAndTheOldOneStays) {
   registry_.define("one", "");
   EXPECT_EQ(keeper_.workers(), 3U);
   const auto two = registry_.define("two", "");
@@ -143,7 +143,7 @@ TEST_F(NoRoomTest, ARefusedOperatorLeavesNothingBehind) {
   }
 }
 
-TEST_F(NoRoomTest, TooFewWorkersAreRefusedBeforeTheLastIsGone) {
+TEST_F(NoRoomTest, TooFewWorkersAreRefusedBeforeTheHandOver) {
   Registry limited(std::make_unique<CountingCompiler>(), backend_, keeper_, queue_, nullptr, {.limits = {.min_workers = 2}});
   limited.define("one", "");
   limited.define("two", "");

@@ -72,7 +72,7 @@ class OrchestratorTest : public testing::Test {
   GraphExec measured_;
 };
 
-TEST_F(OrchestratorTest, WithoutDeviceMemoryAJobWaitsForOthers) {
+TEST_F(OrchestratorTest, JobWithoutMemoryWaitsForOthers) {
   Orchestrator jobs(runtime_);
   const JobType type = define(jobs, "add");
   leave_room_for(2);  // beside the type's existing exec
@@ -104,7 +104,7 @@ TEST_F(OrchestratorTest, AnotherTypeGetsTheMemoryOfIdleExecs) {
   EXPECT_EQ(cell(), 12U);
 }
 
-TEST_F(OrchestratorTest, AJobFailsForWantOfMemoryWhenNothingIsInFlight) {
+TEST_F(OrchestratorTest, JobWithoutMemoryFailsIfNothingIsInFlight) {
   Orchestrator jobs(runtime_);
   const JobType type = define(jobs, "add");
   leave_room_for(0);
@@ -134,7 +134,7 @@ TEST_F(OrchestratorTest, AJobThatWaitsForMemoryIsCancelled) {
   EXPECT_EQ(cell(), 2U);
 }
 
-TEST_F(OrchestratorTest, MemoryIsBackWhereItWas) {
+TEST_F(OrchestratorTest, AllMemoryIsFreed) {
   leave_room_for(100);
   {
     Orchestrator jobs(runtime_);

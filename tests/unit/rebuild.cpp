@@ -198,7 +198,7 @@ TEST_F(RebuildTest, OnlyALostDeviceIsRebuilt) {
   EXPECT_EQ(error_of([&] { runtime.rebuild(); }).kind(), errc::closed);  // NOLINT(bugprone-use-after-move)
 }
 
-TEST_F(RebuildTest, TheFlightFileTellsTheTasksOfALostDevice) {
+TEST_F(RebuildTest, FlightFileListsTasksOfALostDevice) {
   Runtime runtime = open();
   const auto store = runtime.define<Store>("store", kStore);
   const auto cells = runtime.allocate<u32>(4);
@@ -221,7 +221,7 @@ TEST_F(RebuildTest, TheFlightFileTellsTheTasksOfALostDevice) {
   EXPECT_THAT(told, Not(HasSubstr(", 8)"))) << "it was never about to run";
 }
 
-TEST_F(RebuildTest, WhatWasLoggedBeforeTheDeviceWasLostIsHandedOver) {
+TEST_F(RebuildTest, EarlierLogLinesOfALostDeviceAreDelivered) {
   Options logging = options();
   std::mutex mutex;
   std::vector<std::string> lines;
@@ -364,7 +364,7 @@ TEST_F(RebuildTest, ARuntimeIsRebuiltManyTimes) {
 }
 
 // Other threads use their handles while the runtime is rebuilt. Their errors come in order.
-TEST_F(RebuildTest, HandlesMayBeUsedMeanwhile) {
+TEST_F(RebuildTest, HandlesMayBeUsedDuringARebuild) {
   Runtime runtime = open();
   for (int turn = 0; turn < 20; ++turn) {
     auto store = runtime.define<Store>("store", kStore);

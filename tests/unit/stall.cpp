@@ -132,7 +132,7 @@ TEST_F(StallTest, EveryWaitEnds) {
   EXPECT_FALSE(lost.wait_for(0ns)) << "a wait that is over at once is none";
 }
 
-TEST_F(StallTest, CloseCancelsWhatIsLostAndSaysSo) {
+TEST_F(StallTest, CloseCancelsLostTasksAndReportsIt) {
   open();
   blind();
   const Ticket lost = runtime_->submit(nothing_);
@@ -145,7 +145,7 @@ TEST_F(StallTest, CloseCancelsWhatIsLostAndSaysSo) {
   EXPECT_EQ(device_->alive, 0);
 }
 
-TEST_F(StallTest, CloseNowWaitsForNoVerdict) {
+TEST_F(StallTest, CloseNowDoesNotWaitForAVerdict) {
   open(1h);
   blind();
   const Ticket lost = runtime_->submit(nothing_);
@@ -155,7 +155,7 @@ TEST_F(StallTest, CloseNowWaitsForNoVerdict) {
   EXPECT_EQ(error_of([&] { static_cast<void>(runtime_->diagnose()); }).kind(), errc::closed);
 }
 
-TEST_F(StallTest, ANewTaskIsNotUnderAnOldVerdict) {
+TEST_F(StallTest, OldVerdictDoesNotCoverNewTasks) {
   open();
   blind();
   const Ticket lost = runtime_->submit(nothing_);
@@ -170,7 +170,7 @@ TEST_F(StallTest, ANewTaskIsNotUnderAnOldVerdict) {
   late.wait();
 }
 
-TEST_F(StallTest, WhoWaitsForALateTaskIsToldOfTheClose) {
+TEST_F(StallTest, CloseEndsWaitsForLaterTasks) {
   open();
   blind();
   const Ticket lost = runtime_->submit(nothing_);
@@ -187,7 +187,7 @@ TEST_F(StallTest, WhoWaitsForALateTaskIsToldOfTheClose) {
   EXPECT_EQ(late.status(), status::cancelled);
 }
 
-TEST_F(StallTest, AKernelThatOthersWaitForIsNoStall) {
+TEST_F(StallTest, RunningKernelIsNoStall) {
   device_->kernels_hang = true;
   open();
   const Ticket launch = runtime_->compile("spin").kernel("spin").launch({});
@@ -202,7 +202,7 @@ TEST_F(StallTest, AKernelThatOthersWaitForIsNoStall) {
   EXPECT_TRUE(lines().empty());
 }
 
-TEST_F(StallTest, ACallbackThatWaitsForWhatNeedsItsThreadIsAStall) {
+TEST_F(StallTest, CallbackThatBlocksItsOwnThreadStalls) {
   device_->kernels_hang = true;
   open();
   const Ticket launch = runtime_->compile("spin").kernel("spin").launch({});
@@ -221,7 +221,7 @@ TEST_F(StallTest, ACallbackThatWaitsForWhatNeedsItsThreadIsAStall) {
   behind.wait();
 }
 
-TEST_F(StallTest, WithoutAWatchdogThereIsAlwaysADiagnosis) {
+TEST_F(StallTest, DiagnosisWorksWithoutAWatchdog) {
   open(0ms);
   blind();
   const Ticket lost = runtime_->submit(nothing_);

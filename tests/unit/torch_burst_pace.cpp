@@ -22,9 +22,9 @@ class BurstPaceTest : public testing::Test {
   BurstPace::Clock::time_point now_{std::chrono::hours(1)};
 };
 
-TEST_F(BurstPaceTest, AtFirstABurstIsTakenForTenMicroseconds) { EXPECT_EQ(rest(), microseconds(320)); }
+TEST_F(BurstPaceTest, InitialEstimateIsTenMicroseconds) { EXPECT_EQ(rest(), microseconds(320)); }
 
-TEST_F(BurstPaceTest, DearBurstsAreRare) {
+TEST_F(BurstPaceTest, ExpensiveBurstsAreRare) {
   for (int i = 0; i < 100; ++i) pace_.took(microseconds(50));
   EXPECT_NEAR(static_cast<double>(rest().count()), 1600, 2);
 }
@@ -34,7 +34,7 @@ TEST_F(BurstPaceTest, CheapBurstsAreFrequent) {
   EXPECT_NEAR(static_cast<double>(rest().count()), 160, 2);
 }
 
-TEST_F(BurstPaceTest, OneThatHasWaitedLongChangesLittle) {
+TEST_F(BurstPaceTest, OutlierChangesLittle) {
   pace_.took(std::chrono::seconds(1));
   EXPECT_EQ(rest(), microseconds(440));
   for (int i = 0; i < 100; ++i) pace_.took(microseconds(10));
