@@ -146,7 +146,7 @@ def test_every_element_type_arrives_and_no_other_fits(rt):
                     op(*buffers[:i], buffers[j], *buffers[i + 1 :])
 
 
-def test_arrays_are_used_where_they_are(ops, cpu):
+def test_arrays_are_used_in_place(ops, cpu):
     x, y = np.arange(6, dtype="f4").reshape(2, 3), np.ones((2, 3), "f4")
     ops.axpy(2, x, y).wait()
     assert y.tolist() == [[1, 3, 5], [7, 9, 11]]
@@ -178,7 +178,7 @@ def test_arrays_that_do_not_fit_are_named(rt, ops, cpu, given, error, words):
         ops.axpy(1.0, given, rt.allocate(3))
 
 
-def test_what_fits_a_span_is_said(rt, ops, cpu):
+def test_errors_list_what_fits_a_span(rt, ops, cpu):
     pairs = rt.define(
         "pairs",
         """
@@ -207,7 +207,7 @@ DWELL_OPERATOR(pairs)(dwell::Group g, dwell::Span<Pair> x) { if (g.rank() == 0) 
         two(taken, taken)
 
 
-def test_what_is_read_only_is_not_written(rt, ops, cpu):
+def test_read_only_arrays_are_not_written(rt, ops, cpu):
     x = np.ones(3, "f4")
     x.flags.writeable = False
     y = rt.array(np.ones(3, "f4"))
@@ -255,7 +255,7 @@ def test_an_array_that_tasks_use_cannot_be_resized(rt, ops, latch, cpu):
     ticket.wait()
 
 
-def test_references_are_given_back(rt, ops, cpu):
+def test_references_are_released(rt, ops, cpu):
     x, y = np.ones(4, "f4"), np.ones(4, "f4")
     counts = sys.getrefcount(x), sys.getrefcount(y)
     for _ in range(1000):

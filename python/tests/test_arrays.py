@@ -82,7 +82,7 @@ def test_functions_of_integers(rt, dtype):
     assert (a / b).dtype == dwell.ElementType.f32 and (a + b).dtype == a.dtype and (a < b).dtype == dwell.ElementType.boolean
 
 
-def test_functions_of_truths(rt):
+def test_functions_of_bools(rt):
     x, y = np.array([True, True, False, False]), np.array([True, False, True, False])
     a, b = of(rt, x), of(rt, y)
     for made, expected in ((a & b, x & y), (a | b, x | y), (a ^ b, x ^ y), (~a, ~x), (dwell.logical_not(a), ~x)):
@@ -255,7 +255,7 @@ def test_failures_do_not_spread(rt):
             check(one, x[[i, 3]] * 2)
 
 
-def test_arrays_put_together(rt):
+def test_concat_stack_and_repeat(rt):
     x, y = np.arange(6, dtype="f4").reshape(2, 3), np.arange(6).reshape(2, 3)
     a, b = of(rt, x), of(rt, y)
     check(dwell.concat([a, b]), np.concatenate([x, y]))

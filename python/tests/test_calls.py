@@ -41,7 +41,7 @@ def test_counts_and_types_are_said_of_the_argument(rt, ops):
     assert said(lambda: ops.nothing(groups=1.5)) == "operator 'nothing' takes `groups` as int, not float"
 
 
-def test_what_is_not_known_keeps_its_words(rt, ops):
+def test_unknown_errors_keep_their_messages(rt, ops):
     with pytest.raises(TypeError, match="incompatible function arguments"):
         dwell.Graph().add(1)  # several signatures
     with pytest.raises(TypeError, match="raised by the callback"):
@@ -55,7 +55,7 @@ def raises():
     raise TypeError("raised by the callback")
 
 
-def test_calls_by_other_ways_are_explained(rt):
+def test_indirect_calls_are_explained(rt):
     words = "takes no argument `wokers`"
     with pytest.raises(TypeError, match=words):
         dwell.Runtime(**{"wokers": 1})

@@ -119,7 +119,7 @@ def test_a_watch_ends_from_its_own_callback_and_with_its_runtime():
     assert not other.active
 
 
-def test_what_a_callback_raises_is_reported(runtime, monkeypatch):
+def test_exceptions_of_a_callback_are_reported(runtime, monkeypatch):
     raised = threading.Event()
     monkeypatch.setattr("sys.unraisablehook", lambda what: raised.set() if "enough" in str(what.exc_value) else None)
 

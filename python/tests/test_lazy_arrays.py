@@ -36,7 +36,7 @@ def test_nothing_runs_before_it_is_asked_for(rt):
     assert tasks(rt) <= before + 3  # a product and a sum, and nothing for what nobody can see
 
 
-def test_what_is_seen_is_computed_once(rt):
+def test_shared_results_are_computed_once(rt):
     a = of(rt, np.arange(8, dtype="f4"))
     rt.flush().wait()
     shared = a.exp()
@@ -161,7 +161,7 @@ def test_memory_is_used_again(rt):
         check(one, (np.arange(1000) + 3000) * -float(i))
 
 
-def test_large_memory_is_given_back_on_the_way(cpu):
+def test_large_memory_is_released_early(cpu):
     def taken():
         with open("/proc/self/statm") as file:
             return int(file.read().split()[0]) * 4096

@@ -110,13 +110,13 @@ def test_a_record_has_the_time_at_which_the_line_was_logged(logger) -> None:
     assert all(record.created < done + 0.1 for record in logger.records.all)
 
 
-def test_a_name_is_that_of_a_logger(logger) -> None:
+def test_a_name_selects_a_logger(logger) -> None:
     with opened(logger.name) as rt:
         rt.define("say", SAY)(3).wait()
     assert logger.records.texts() == ["100% 3", "warning 3", "error 3"]
 
 
-def test_a_level_of_the_logger_holds_lines_back(logger) -> None:
+def test_the_level_of_a_logger_filters_lines(logger) -> None:
     with opened(dwell.Logging(logger, level="debug")) as rt:
         say = rt.define("say", SAY)
         logger.setLevel(logging.ERROR)
@@ -171,7 +171,7 @@ def test_nodes_of_graphs_have_a_name_and_no_ticket() -> None:
     assert f" info say (version 1) node 'left' of graph 'step' worker {lines[0].worker}: " in str(lines[0])
 
 
-def test_a_path_is_a_file_that_is_put_aside_when_full(tmp_path: Path) -> None:
+def test_a_path_is_a_rotated_file(tmp_path: Path) -> None:
     with opened(dwell.Logging(tmp_path / "log", file_bytes=400, files=3)) as rt:
         say = rt.define("say", SAY)
         for number in range(30):
@@ -191,7 +191,7 @@ def test_lines_go_to_stderr_unless_told_otherwise() -> None:
     assert errors(", log=[].append") == ""
 
 
-def test_what_a_callable_raises_goes_to_the_hook(unraisable) -> None:
+def test_exceptions_of_a_callable_go_to_the_hook(unraisable) -> None:
     lines = []
 
     def take(line: dwell.LogRecord) -> None:
@@ -204,7 +204,7 @@ def test_what_a_callable_raises_goes_to_the_hook(unraisable) -> None:
     assert unraisable == [(ValueError, text) for text in lines]
 
 
-def test_what_a_logger_raises_goes_to_the_hook(logger, unraisable) -> None:
+def test_exceptions_of_a_logger_go_to_the_hook(logger, unraisable) -> None:
     def refuse(record: logging.LogRecord) -> bool:
         raise KeyError(record.getMessage())
 
@@ -259,7 +259,7 @@ def test_closing_hands_over_what_a_slow_callable_has_left() -> None:
 
 
 @pytest.mark.parametrize("end", ["rt.close()", "del rt, say", "del rt, say; gc.collect()", "rt.logs()", "pass", "rt.close(now=True)"])
-def test_no_end_waits_for_the_gil_that_it_holds(end: str) -> None:
+def test_ends_do_not_deadlock_on_the_gil(end: str) -> None:
     done = run_python(
         f"""
         import gc, logging, sys, time
@@ -396,7 +396,7 @@ def test_metrics_count_lines() -> None:
         (Path("/nowhere/log"), dwell.InvalidArgument, "/nowhere/log"),
     ],
 )
-def test_what_makes_no_sense_is_refused(log: object, error: type[dwell.Error], says: str) -> None:
+def test_invalid_options_are_refused(log: object, error: type[dwell.Error], says: str) -> None:
     with pytest.raises(error, match=says):
         opened(log)
 

@@ -28,7 +28,7 @@ def slow_compiler(tmp_path, monkeypatch):
     monkeypatch.setenv("DWELL_CACHE_DIR", str(tmp_path / "cache"))
 
 
-def test_a_callback_hears_of_long_compilations(slow_compiler):
+def test_a_callback_reports_long_compilations(slow_compiler):
     heard = []
     main = threading.get_ident()
 
@@ -73,7 +73,7 @@ def test_a_callback_that_raises_is_not_called_again(slow_compiler, monkeypatch):
     assert raised == ["ValueError('mine')"]
 
 
-def test_what_progress_may_be():
+def test_progress_takes_a_callable_or_a_bool():
     with pytest.raises(dwell.SignatureMismatch, match=r"progress of dwell.Runtime takes a callable.*not int"):
         dwell.Runtime("cpu", progress=1)  # type: ignore[arg-type]
 
@@ -109,18 +109,18 @@ def shown(written: str) -> str:
     return "".join(line).rstrip()
 
 
-def test_a_terminal_shows_a_line_that_goes(slow_compiler):
+def test_a_terminal_shows_a_temporary_line(slow_compiler):
     written = on_terminal("None")
     assert "\rdwell: compiling slow … 1 s\rdwell: compiling slow … 2 s" in written
     assert shown(written[: written.rindex("2 s") + 3]) == "dwell: compiling slow … 2 s"
     assert shown(written) == ""
 
 
-def test_where_nothing_is_said(slow_compiler, tmp_path):
+def test_progress_is_silent_when_off_or_without_a_terminal(slow_compiler, tmp_path):
     assert on_terminal("False") == ""
     shutil.rmtree(tmp_path / "cache")
     assert on_terminal("None", terminal=False) == ""
 
 
-def test_a_line_that_is_asked_for(slow_compiler):
+def test_progress_true_writes_without_a_terminal(slow_compiler):
     assert "dwell: compiling slow … 1 s" in on_terminal("True", terminal=False)

@@ -167,7 +167,7 @@ def test_arrays_go_out_with_their_strides(side):
     assert torch.equal(part, whole.T[1::2, 1:])
 
 
-def test_memory_lives_as_long_as_somebody_has_it(side):
+def test_memory_lives_as_long_as_its_last_user(side):
     x = side.tensor(5000)
     lent, address = side.rt.wrap(x), x.data_ptr()
     del x
@@ -211,7 +211,7 @@ def test_capsules_of_each_version_go_out(side):
     assert torch.from_dlpack(buffer.__dlpack__()).tolist() == [[0, 1, 2], [3, 4, 5]]
 
 
-def test_what_is_read_only_stays_so(side):
+def test_read_only_memory_stays_read_only(side):
     x = side.tensor(6)
     producer = Producer(x, device=side.dlpack_device(), flags=1)
     with pytest.raises(dwell.InvalidArgument, match=r"read-only"):

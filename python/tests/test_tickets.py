@@ -169,7 +169,7 @@ def parked(rt):
     resume()
 
 
-def test_cancelling_who_awaits_cancels_the_task(ops, parked):
+def test_cancelling_an_await_cancels_the_task(ops, parked):
     awaited, by_task, in_future, shielded = (ops.nothing() for _ in range(4))
 
     async def main():
@@ -198,7 +198,7 @@ def test_cancelling_who_awaits_cancels_the_task(ops, parked):
     assert shielded.status() == 0
 
 
-def test_cancelling_who_awaits_leaves_a_task_that_has_begun(ops, latch):
+def test_cancelling_an_await_leaves_a_started_task(ops, latch):
     latch.await_start()
 
     async def main():
@@ -273,7 +273,7 @@ def raises_own():
     raise Own("the disk is full", 28)
 
 
-def test_what_a_host_node_raises_is_the_cause(rt):
+def test_exceptions_of_a_host_node_are_the_cause(rt):
     graph = dwell.Graph()
     graph.add_host("bad", raises_own)
     exec = rt.instantiate(graph)
@@ -305,7 +305,7 @@ def test_what_a_host_node_raises_is_the_cause(rt):
     assert info.value.__cause__ is None, "frames hold much: the last 64 are kept"
 
 
-def test_what_other_callbacks_raise_keeps_its_traceback(rt, ops, monkeypatch):
+def test_exceptions_of_other_callbacks_keep_their_traceback(rt, ops, monkeypatch):
     heard = queue.Queue()
     monkeypatch.setattr(sys, "unraisablehook", lambda told: heard.put((type(told.exc_value), told.exc_traceback)))
 
@@ -330,7 +330,7 @@ def test_what_other_callbacks_raise_keeps_its_traceback(rt, ops, monkeypatch):
     assert traceback.extract_tb(info.value.__traceback__)[-1].name == "raises_own"
 
 
-def test_loops_leave_nothing_behind(ops, latch):
+def test_event_loops_leak_no_descriptors(ops, latch):
     import os
 
     def descriptors():

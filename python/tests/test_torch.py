@@ -53,7 +53,7 @@ LOOKS = {
 
 
 @pytest.mark.parametrize("name", LOOKS)
-def test_a_look_sees_the_result(name: str) -> None:
+def test_sync_points_see_the_result(name: str) -> None:
     x = made(8)
     expected = LOOKS[name](x + 1)
     with dt.eager():
@@ -89,7 +89,7 @@ ADDRESSES = {
 
 @pytest.mark.skipif(DEVICE != "cpu", reason="memory of the host")
 @pytest.mark.parametrize("name", ADDRESSES)
-def test_who_gets_the_address_finds_the_result(name: str) -> None:
+def test_addresses_lead_to_the_result(name: str) -> None:
     """Read past PyTorch, which would run what is pending."""
     x = made(8)
     with dt.eager():
@@ -106,7 +106,7 @@ def test_a_file_holds_the_result() -> None:
     assert torch.equal(torch.load(file), x + 1)
 
 
-def test_memory_from_numpy_is_read_when_it_was_given() -> None:
+def test_memory_from_numpy_is_read_at_the_call() -> None:
     numpy = pytest.importorskip("numpy")
     memory = numpy.ones(4, dtype="float32")
     x = torch.from_numpy(memory)
@@ -157,7 +157,7 @@ PRODUCTS = {
 
 
 @pytest.mark.parametrize("name", PRODUCTS)
-def test_a_product_is_written_where_it_is_wanted(name: str) -> None:
+def test_products_are_written_to_out(name: str) -> None:
     def write() -> tuple[Any, Any]:
         matrices = torch.arange(48.0, device=DEVICE).view(3, 4, 4) / 16
         out = torch.ones(3, 4, 4, device=DEVICE)
@@ -172,7 +172,7 @@ def test_a_product_is_written_where_it_is_wanted(name: str) -> None:
     torch.testing.assert_close(got, expected)
 
 
-def test_a_product_that_does_not_fit_its_place_is_pytorchs() -> None:
+def test_products_that_do_not_fit_out_are_pytorchs() -> None:
     x = made(4, 4)
     wide = torch.empty(4, 4, dtype=torch.float64, device=DEVICE)
     expected, got = outcomes(lambda: torch.mm(x, x, out=wide))
@@ -222,7 +222,7 @@ def test_dropped_results_are_computed_in_memory_of_their_own() -> None:
     torch.testing.assert_close(total, expected, rtol=1e-4, atol=1e-4)
 
 
-def test_results_that_nobody_sees_are_not_computed() -> None:
+def test_unused_results_are_not_computed() -> None:
     x = made(64)
 
     def tasks() -> int:
@@ -248,7 +248,7 @@ def test_results_that_nobody_sees_are_not_computed() -> None:
     torch.testing.assert_close(y, expected)
 
 
-def test_a_dropped_result_is_there_for_what_was_made_of_it() -> None:
+def test_dropped_results_remain_for_their_users() -> None:
     x = made(8, 16)
     with dt.eager(capacity=10_000):
         y = x * 2
@@ -265,7 +265,7 @@ def test_a_dropped_result_is_there_for_what_was_made_of_it() -> None:
 
 
 @pytest.mark.skipif(DEVICE != "cpu", reason="memory of the host")
-def test_memory_of_numpy_is_written_though_its_tensor_is_gone() -> None:
+def test_memory_of_numpy_is_written_after_its_tensor_is_dropped() -> None:
     numpy = pytest.importorskip("numpy")
     memory = numpy.ones(8)
     with dt.eager():

@@ -132,7 +132,7 @@ def test_the_scheduler_context_collects_up_to_its_capacity() -> None:
     assert torch.equal(torch.stack(results), torch.stack([x + number for number in range(35)]))
 
 
-def test_the_scheduler_context_takes_up_to_its_size() -> None:
+def test_the_scheduler_context_takes_tensors_up_to_its_size() -> None:
     x = made(64)
     with dt.scheduler_context(size_threshold=63, auto_flush_ms=0):
         before, fallen_back = taken(), fallbacks()
@@ -261,7 +261,7 @@ def test_a_resident_loop_works_without_a_flush() -> None:
         assert dt.stats()["flushed"] == before
 
 
-def test_a_resident_loop_comes_and_goes() -> None:
+def test_a_resident_loop_starts_and_stops() -> None:
     x = made(64)
     a, b, c = (torch.zeros_like(x) for _ in range(3))
     with dt.record() as recorded:
@@ -330,7 +330,7 @@ def test_a_context_may_be_compiled_inside() -> None:
 
 
 @pytest.mark.skipif(DEVICE != "cpu", reason="PyTorch does not use a GPU in a process that was forked off")
-def test_a_forked_process_goes_on_without() -> None:
+def test_a_forked_process_runs_without_dwell() -> None:
     done = run_python(
         """
         import os, torch, dwell.torch as dt

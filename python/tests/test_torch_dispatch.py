@@ -20,7 +20,7 @@ _TAKES = f"""
         """
 
 
-def test_a_key_that_is_nobody_elses_is_found() -> None:
+def test_an_unused_key_is_found() -> None:
     with dt.eager():
         before = taken()
         made(4) + 1
@@ -37,12 +37,12 @@ def test_a_key_that_is_nobody_elses_is_found() -> None:
         ("Python", "Python has a fallback of somebody else's"),
     ],
 )
-def test_a_key_that_does_not_fit_is_not_used(key: str, why: str) -> None:
+def test_an_unsuitable_key_is_not_used(key: str, why: str) -> None:
     done = run_python("        import warnings, torch, dwell.torch as dt" + _TAKES, DWELL_TORCH_KEY=key)
     assert done.stdout.strip() == f"[1.0, 1.0, 1.0, 1.0] True {[why]}"
 
 
-def test_a_key_of_somebody_elses_is_not_used() -> None:
+def test_a_foreign_key_is_not_used() -> None:
     theirs = """
         import warnings, torch, dwell.torch as dt
         library = torch.library.Library("aten", "IMPL", "Fake")
@@ -64,7 +64,7 @@ def test_programs_run_in_the_mode() -> None:
     assert "RuntimeWarning: dwell.torch takes operations by a mode" in done.stdout
 
 
-def test_modes_around_ours_see_what_they_are_around() -> None:
+def test_outer_modes_see_inner_operations() -> None:
     done = run_python(
         """
         import torch, dwell.torch as dt

@@ -89,7 +89,7 @@ def test_a_call_goes_straight_and_gives_the_dispatchers_result(name: str, x: Any
     assert torch.equal(straight, dispatched)
 
 
-def test_objects_stay_what_they_were(x: Any) -> None:
+def test_functions_keep_their_identity(x: Any) -> None:
     assert torch.add.__name__ == "add"
     assert "alpha" in torch.add.__doc__
     assert torch.add is torch._C._VariableFunctions.add
@@ -97,7 +97,7 @@ def test_objects_stay_what_they_were(x: Any) -> None:
     assert torch.Tensor.add_.__name__ == "add_"
 
 
-def test_tables_of_functions_from_before_find_them() -> None:
+def test_older_tables_of_functions_find_them() -> None:
     """Their hash has not changed: compilers have such tables."""
     program = """
 import torch
@@ -288,7 +288,7 @@ def test_arguments_may_have_names_and_other_kinds(x: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
-def test_numbers_of_the_host_are_counted_at_once(dtype: str, x: Any) -> None:
+def test_host_numbers_are_computed_at_once(dtype: str, x: Any) -> None:
     """An optimiser counts its steps so, and looks at the number: what was collected has nothing to do with it."""
     count = torch.tensor(0, dtype=getattr(torch, dtype))
     dwell.torch.flush()
@@ -306,7 +306,7 @@ def test_numbers_of_the_host_are_counted_at_once(dtype: str, x: Any) -> None:
     assert after["fallback"] == before["fallback"]
 
 
-def test_numbers_of_the_host_that_are_collected_come_in_their_order() -> None:
+def test_collected_host_numbers_keep_their_order() -> None:
     count = torch.tensor(1.5)
     count.mul_(4)  # on a CPU it is collected
     count += 1
@@ -321,7 +321,7 @@ def test_numbers_of_the_host_that_are_collected_come_in_their_order() -> None:
     assert truth.item() is True
 
 
-def test_numbers_of_the_host_keep_their_rules() -> None:
+def test_host_numbers_keep_their_rules() -> None:
     count = torch.tensor(3)
     with pytest.raises(RuntimeError, match="can't be cast"):
         count += 0.5

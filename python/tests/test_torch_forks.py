@@ -101,7 +101,7 @@ def compare_all(expected: Any, got: Any, what: str) -> None:
     assert repr(got) == repr(expected), what
 
 
-def test_what_was_collected_before_the_fork_is_there() -> None:
+def test_operations_collected_before_the_fork_have_run() -> None:
     def program() -> Any:
         x = made(8, 5)
         rows = on_host() * 3 + 1
@@ -174,7 +174,7 @@ def test_random_numbers_are_the_workers() -> None:
     compare(expected, got, "shuffled")
 
 
-def test_a_loader_that_began_inside_goes_on_outside() -> None:
+def test_a_loader_from_inside_works_outside() -> None:
     rows = on_host()
     with dt.eager():
         loaded = iter(DataLoader(Rows(rows, in_context), num_workers=2, multiprocessing_context="fork", timeout=_SECONDS))
@@ -184,7 +184,7 @@ def test_a_loader_that_began_inside_goes_on_outside() -> None:
     compare([expected[0] + 1, *expected[1:]], [first, *rest], "rows")
 
 
-def test_a_loader_that_began_outside_goes_on_inside() -> None:
+def test_a_loader_from_outside_works_inside() -> None:
     rows = on_host()
     loaded = iter(DataLoader(Rows(rows, in_context), num_workers=2, multiprocessing_context="fork", timeout=_SECONDS))
     with dt.eager():
@@ -246,7 +246,7 @@ def status_of_child(program: Callable[[], bool]) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def test_children_leave_recordings_to_the_parent() -> None:
+def test_children_do_not_record() -> None:
     x = made(4)
     with dt.record() as recorded:
         y = x * 2

@@ -223,7 +223,7 @@ _MADE_OF_OTHERS: dict[str, Arguments] = {
 
 @pytest.mark.parametrize("name", _MADE_OF_OTHERS)
 @pytest.mark.parametrize("layout", ["contiguous", "strided", "transposed"])
-def test_operations_that_are_whole_without_autograd(name: str, layout: str) -> None:
+def test_operations_whole_without_autograd(name: str, layout: str) -> None:
     with torch.inference_mode():
         for dtype in _FLOATS:
             run = forms(name, _MADE_OF_OTHERS[name], dtype, layout, "the same")["by itself"]

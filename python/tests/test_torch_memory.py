@@ -389,7 +389,7 @@ def test_code_that_reads_memory_itself_is_called_again() -> None:
 
 @only_cpu
 @by_key
-def test_a_read_that_nobody_sees_is_an_error() -> None:
+def test_unseen_reads_are_errors() -> None:
     """Of a thread that was there before the first context."""
     done = run_python(
         """
@@ -434,7 +434,7 @@ def test_jiterator_kernels_see_what_was_collected() -> None:
     torch.testing.assert_close(y, made(64) * 6 + 2)
 
 
-def test_whether_a_storage_is_shared_is_asked_while_its_elements_are_collected() -> None:
+def test_is_shared_works_on_pending_tensors() -> None:
     """PyTorch looks at the memory's address, and ends the process when that is an error."""
     with dt.eager():
         x = torch.ones(4) + 1

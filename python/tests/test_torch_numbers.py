@@ -82,7 +82,7 @@ def test_digits_of_numbers_beside_16_bits(name: str, dtype: Any) -> None:
             assert same(expected, got), number
 
 
-def test_a_number_is_one_of_the_type() -> None:
+def test_numbers_are_rounded_to_the_tensors_type() -> None:
     h = torch.tensor([0.1], device=DEVICE).half()
     with dt.eager():
         before = taken()
@@ -156,7 +156,7 @@ def test_powers(dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, *_SHORT])
-def test_bounds_that_are_no_numbers(dtype: Any) -> None:
+def test_nan_bounds(dtype: Any) -> None:
     x = torch.tensor(_SPECIAL, device=DEVICE).to(dtype)
     nothing = torch.full_like(x, math.nan)
     for run in (
@@ -300,7 +300,7 @@ def fits(overload: Any, positional: tuple[Any, ...]) -> bool:
     )
 
 
-def test_a_number_that_the_type_does_not_hold() -> None:
+def test_numbers_out_of_the_types_range() -> None:
     half, whole = made(8).half(), torch.arange(8, device=DEVICE, dtype=torch.int8)
     for run in (
         lambda: [made(8) + 2**63, made(8) * 2**63, made(8).clamp(max=2**63), made(8) > 2**63],
@@ -326,7 +326,7 @@ def test_a_number_that_the_type_does_not_hold() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 @pytest.mark.parametrize("to", [torch.int8, torch.int16, torch.int32, torch.int64])
-def test_what_is_no_number_as_an_integer(dtype: Any, to: Any) -> None:
+def test_nan_as_an_integer(dtype: Any, to: Any) -> None:
     """PyTorch's result depends on the device, and on CUDA on the types."""
     x = torch.tensor([math.nan, 1.5, -2.5], dtype=dtype, device=DEVICE)
     compare(*outcomes(lambda: x.to(to)), (dtype, to))

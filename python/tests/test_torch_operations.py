@@ -167,7 +167,7 @@ def test_large_integers_are_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_what_overflows_on_the_way_is_what_the_backend_makes_of_it(dtype: Any) -> None:
+def test_intermediate_overflow_matches_the_backend(dtype: Any) -> None:
     x, y, z = (torch.tensor([1.0, float(value)], dtype=dtype, device=DEVICE) for value in (2, torch.finfo(dtype).max, 8))
     for call in (torch.addcdiv, torch.addcmul):
         expected, got = outcomes(lambda call=call: [call(x, y, z, value=value) for value in (4, 0.125, -3)])

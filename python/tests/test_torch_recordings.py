@@ -35,7 +35,7 @@ def test_a_recording_runs_again() -> None:
     gc.collect()
 
 
-def test_what_was_replayed_is_there_when_it_is_looked_at() -> None:
+def test_replayed_results_are_visible() -> None:
     x = torch.ones(4, device=DEVICE)
     with dt.record() as recorded:
         y = x * 2
@@ -238,7 +238,7 @@ def test_random_numbers_are_not_recorded() -> None:
             x * draw()
 
 
-def test_what_is_made_once_is_not_gone_on_from() -> None:
+def test_tensors_made_once_cannot_be_changed() -> None:
     x = made(8)
     what = r"the recording changes a tensor of Float .8.*aten::arange has made beside it, once"
     with pytest.raises(RuntimeError, match=what), dt.record():
@@ -247,7 +247,7 @@ def test_what_is_made_once_is_not_gone_on_from() -> None:
 
 
 @pytest.mark.skipif("DWELL_TORCH_KEY" in os.environ, reason="of the key: a mode sees factories as operations of PyTorch's")
-def test_constants_may_be_read_and_what_is_filled_is_filled_in_each_replay() -> None:
+def test_constants_are_read_and_fills_run_in_each_replay() -> None:
     x = made(8)
     with dt.record() as recorded:
         y = x * torch.arange(8.0, device=DEVICE) + torch.tensor([3.0], device=DEVICE)
@@ -260,7 +260,7 @@ def test_constants_may_be_read_and_what_is_filled_is_filled_in_each_replay() -> 
         torch.testing.assert_close(total, x)
 
 
-def test_what_cannot_be_recorded_is_an_error() -> None:
+def test_unrecordable_operations_are_errors() -> None:
     x = made(64)
     with pytest.raises(RuntimeError, match="aten::sort cannot be recorded: dwell does not do it"), dt.record():
         (x + 1).sort()

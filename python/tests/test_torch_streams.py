@@ -36,7 +36,7 @@ def test_a_burst_comes_behind_what_the_stream_holds() -> None:
     assert torch.equal(y, x + 6)
 
 
-def test_what_the_stream_gets_later_comes_behind_the_burst() -> None:
+def test_later_work_on_the_stream_follows_the_burst() -> None:
     x = made(256)
     large = torch.zeros(1 << 20, device=DEVICE)
     with dt.eager():
@@ -48,7 +48,7 @@ def test_what_the_stream_gets_later_comes_behind_the_burst() -> None:
 
 
 @pytest.mark.parametrize("resident", [False, True])
-def test_operations_of_both_sides_take_turns(resident: bool) -> None:
+def test_operations_of_both_sides_alternate(resident: bool) -> None:
     x = made(512)
     expected = x.clone()
     with dt.eager(resident=resident):
@@ -149,7 +149,7 @@ def test_devices_have_bursts_of_their_own() -> None:
 # ---- Captures ------------------------------------------------------------------------------------------------------------------------
 
 
-def test_a_capture_is_pytorchs_and_operations_are_taken_again_behind_it() -> None:
+def test_captures_are_left_to_pytorch() -> None:
     x, y = made(64), torch.empty(64, device=DEVICE)
     with dt.eager():
         y.copy_(x * 2)
@@ -169,7 +169,7 @@ def test_a_capture_is_pytorchs_and_operations_are_taken_again_behind_it() -> Non
     assert y.tolist() == [9] * 64
 
 
-def test_what_was_collected_before_a_capture_runs_before_it() -> None:
+def test_operations_before_a_capture_run_before_it() -> None:
     x = made(64)
     with dt.eager():
         y = x + 1

@@ -13,7 +13,7 @@ from torch_support import DEVICE, dt, fallbacks, made, outcomes, taken, torch
 
 
 @pytest.mark.parametrize("optimizer", ["SGD", "Adam", "AdamW", "RMSprop"])
-def test_a_model_is_trained_as_without(optimizer: str) -> None:
+def test_training_matches_pytorch(optimizer: str) -> None:
     def train() -> list[float]:
         torch.manual_seed(5)
         nn = torch.nn
@@ -97,7 +97,7 @@ def test_backward_passes_stay_in_their_thread() -> None:
     assert torch.equal(x.grad, torch.full((16,), 6.0, device=DEVICE))
 
 
-def test_backward_passes_outside_run_where_they_did() -> None:
+def test_backward_passes_outside_keep_their_threads() -> None:
     has_threads = torch._C._is_multithreading_enabled
     assert has_threads()
     with dt.eager():
@@ -179,7 +179,7 @@ def test_threads_have_contexts_of_their_own() -> None:
 
 
 @pytest.mark.skipif("DWELL_TORCH_KEY" in os.environ, reason="of the key")
-def test_a_thread_of_the_engine_works_for_others_behind_a_context_of_its_own() -> None:
+def test_engine_threads_work_after_their_own_context() -> None:
     """It is not a thread of Python's, and has the keys of the thread that has started the backward pass."""
     x = made(16)
     over = threading.Lock()
