@@ -34,7 +34,7 @@ namespace dwell::backend {
 
 namespace {
 
-// Whether the system takes its time from the processors' counters, which then run alike.
+// Whether the system clock is the cycle counter: then the counters of all processors agree.
 bool counts_time() {
   static const bool does = [] {
     std::ifstream file("/sys/devices/system/clocksource/clocksource0/current_clocksource");
@@ -44,7 +44,7 @@ bool counts_time() {
   return does;
 }
 
-// Set when a worker never returns: then all that it may still use is kept for good rather than freed.
+// Set when a worker never returns: then everything it may still use is leaked.
 using Abandoned = std::atomic<bool>;
 
 void keep(std::shared_ptr<void> used) {
@@ -52,7 +52,7 @@ void keep(std::shared_ptr<void> used) {
     Mutex mutex;
     std::vector<std::shared_ptr<void>> all DWELL_GUARDED_BY(mutex);
   };
-  static auto& kept = *new Kept;  // never destroyed, and in reach of leak checkers, which so see that it is meant to stay
+  static auto& kept = *new Kept;  // never destroyed; reachable, so leak checkers do not report it
   const Lock lock(kept.mutex);
   kept.all.push_back(std::move(used));
 }
@@ -61,12 +61,12 @@ std::uint64_t physical_memory() {
   return static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
-// Host memory that is device memory too.
+// Host memory that also serves as device memory.
 class CpuAllocation final : public Allocation {
  public:
   CpuAllocation(std::size_t bytes, std::shared_ptr<const Abandoned> abandoned) : abandoned_(std::move(abandoned)) {
     const std::size_t rounded = device::align_up(bytes == 0 ? 1 : bytes, 256);
-    // A system that overcommits would hand out more than there is, and kill the process that touches it.
+    // A system that overcommits would grant more, and kill the process when it touches it.
     if (rounded <= physical_memory()) host_ = std::aligned_alloc(256, rounded);
     if (host_ == nullptr) throw Error(errc::out_of_memory, "no memory for " + std::to_string(bytes) + " bytes", {"memory", "", bytes, 0});
     std::memset(host_, 0, rounded);
@@ -86,11 +86,11 @@ class CpuAllocation final : public Allocation {
   std::shared_ptr<const Abandoned> abandoned_;
 };
 
-// Addresses of which the first bytes are memory.
+// A range of reserved addresses; only its first bytes are backed by memory.
 class CpuRegion final : public Region {
  public:
   CpuRegion(std::size_t bytes, std::size_t limit, std::shared_ptr<const Abandoned> abandoned) : abandoned_(std::move(abandoned)) {
-    // A limit on the addresses of the process (ulimit -v) leaves fewer to grow into.
+    // Reserve less under a limit on the address space (ulimit -v).
     void* range = MAP_FAILED;
     for (reserved_ = whole_pages(limit); range == MAP_FAILED && reserved_ >= whole_pages(bytes); reserved_ = whole_pages(reserved_ / 2)) {
       range = mmap(nullptr, reserved_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -133,7 +133,7 @@ class CpuRegion final : public Region {
   std::size_t reserved_ = 0;
 };
 
-// Memory of the process that somebody else has allocated.
+// Memory of this process that others allocated.
 class CpuForeignMemory final : public Allocation {
  public:
   CpuForeignMemory(void* pointer, std::size_t bytes, std::shared_ptr<void> keep_alive, std::shared_ptr<const Abandoned> abandoned)
@@ -180,18 +180,18 @@ class CpuImage final : public LoadedImage {
   std::shared_ptr<const Abandoned> abandoned_;
 };
 
-// What operators have thrown, for those who ask for the task's failure: of the last tasks of which that is so.
+// The messages of the last kMost exceptions that operators threw, by task.
 class Thrown {
  public:
-  // Called in the handler, with the header of the task.
+  // Called in the catch handler, with the task's header.
   static void note(void* to, const u32* words) noexcept {
     const device::Header header = device::Header::from(words[0], words[1]);
-    // Nobody asks for a task that an operator has made: its failure is that of the task that it descends from.
+    // A spawned task's failure is reported as that of its root task, without a text.
     if (header.is_spawned()) return;
     const std::uint64_t of = words[2] | (header.is_node() ? device::InFlight::kNode : 0);
     try {
       static_cast<Thrown*>(to)->add(of, text());
-    } catch (const std::exception&) {  // then the failure goes without the text
+    } catch (const std::exception&) {  // then the failure has no text
     }
   }
   std::string find(std::uint64_t of) {
@@ -224,10 +224,10 @@ class Thrown {
   std::deque<std::uint64_t> order_ DWELL_GUARDED_BY(mutex_);  // of its keys, the oldest first
 };
 
-// A stack for handlers of signals, without which one could not tell of a stack that has overflowed.
+// An alternate stack for signal handlers: needed to report a stack overflow.
 class SignalStack {
  public:
-  // Without memory there is none: nobody would hear of it.
+  // Goes without one when there is no memory: a worker thread cannot report an error.
   SignalStack() : memory_(new (std::nothrow) std::byte[kBytes]) {
     if (memory_ == nullptr) return;
     stack_t stack{};
@@ -249,10 +249,10 @@ class SignalStack {
   bool set_ = false;
 };
 
-// The threads of the workers: thread `i` is worker `i` of one lease after the other. Without a lease they sleep.
+// The worker threads: thread `i` is worker `i` of successive leases. They sleep while there is no lease.
 class WorkerThreads {
  public:
-  // Here: a worker's thread takes no memory, as nobody would hear that there is none.
+  // Calls counts_time here: it allocates, and a worker thread cannot report a lack of memory.
   explicit WorkerThreads(Thrown& thrown) : thrown_(thrown), counts_time_(counts_time()) {}
   ~WorkerThreads() {
     stop_.store(true, std::memory_order_relaxed);
@@ -260,7 +260,7 @@ class WorkerThreads {
     started_.notify_all();
   }
 
-  // Runs a lease on `lease.workers` threads, on each of them behind those before. Throws errc::out_of_memory when threads cannot be made.
+  // Runs a lease on `lease.workers` threads, on each after earlier leases. Throws errc::out_of_memory when threads cannot be created.
   void start(const device::Lease& lease) {
     while (threads_.size() < lease.workers) {
       const auto me = static_cast<std::uint32_t>(threads_.size());
@@ -300,7 +300,7 @@ class WorkerThreads {
         started = started_.load(std::memory_order_acquire);
       }
       if (stop_.load(std::memory_order_relaxed)) return;
-      // A thread that has slept through leases of fewer workers finds their places taken by later ones. It was in none of them.
+      // Skip leases that later ones have overwritten: the thread slept through them because they had fewer workers.
       if (started - next > device::kMostLeases) next = started - device::kMostLeases;
       device::Lease lease;
       {
@@ -324,12 +324,12 @@ class WorkerThreads {
   Mutex mutex_;
   device::Lease leases_[device::kMostLeases] DWELL_GUARDED_BY(mutex_) = {};  // the last ones
   std::atomic<std::uint32_t> started_{0};                                    // leases
-  std::atomic<std::uint32_t> running_{0};                                    // workers that have leases before them, counted once for each
+  std::atomic<std::uint32_t> running_{0};                                    // pairs of worker and unfinished lease
   std::atomic<bool> stop_{false};
-  std::vector<std::jthread> threads_;  // last: joined before what they use goes
+  std::vector<std::jthread> threads_;  // last: joined before the members they use are destroyed
 };
 
-// Those that this process may run on (taskset, cgroups), where the system says.
+// Processors that this process may run on (taskset, cgroups), if the system reports them.
 unsigned usable_processors() {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof(set), &set) == 0) return static_cast<unsigned>(CPU_COUNT(&set));
@@ -354,7 +354,7 @@ std::string processor_name() {
 class CpuBackend final : public Backend {
  public:
   ~CpuBackend() override {
-    // A worker that never returns holds its thread for good; joining it would hang the program.
+    // Joining the thread of a worker that never returns would hang the program.
     if (!abandoned_->load()) return;
     static_cast<void>(threads_.release());
     keep(std::move(thrown_));
@@ -397,7 +397,7 @@ class CpuBackend final : public Backend {
 
   std::unique_ptr<LoadedImage> load(std::span<const std::byte> image) override {
     auto program = std::make_unique<CpuImage>(abandoned_);
-    std::map<const std::byte*, std::shared_ptr<LoadedObject>> objects;  // by where they lie in the image
+    std::map<const std::byte*, std::shared_ptr<LoadedObject>> objects;  // by their address in the image
     std::map<std::string, std::weak_ptr<LoadedObject>> loaded;
     image::Bundle bundle = image::unpack(image);
     program->uses = std::move(bundle.uses);
@@ -409,7 +409,7 @@ class CpuBackend final : public Backend {
       const std::string symbol(entry.symbol);
       std::shared_ptr<LoadedObject>& object = objects[entry.object.data()];
       if (!object) {
-        // Symbols name their content, so an object that an earlier image has loaded is the same.
+        // A symbol contains a digest of its content: reuse an object that an earlier image has loaded.
         if (const auto at = loaded_.find(symbol); at != loaded_.end()) object = at->second.lock();
         if (!object) object = std::make_shared<LoadedObject>(entry.object, symbol);
         program->objects.push_back(object);

@@ -14,8 +14,8 @@ namespace dwell::backend {
 
 namespace {
 
-// A path by which the loader, and later a debugger, opens an open file: the debugger is told the loader's path, and would take "self" for
-// itself. Where /proc is that of another PID namespace, only "self" works.
+// Returns a path under which the loader, and later a debugger, can open `file`. A debugger gets the loader's path, and would resolve "self"
+// to itself. If /proc belongs to another PID namespace, only "self" works.
 std::string path_of(int file) {
   const std::string end = "/fd/" + std::to_string(file);
   std::string path = "/proc/" + std::to_string(getpid()) + end;
@@ -29,8 +29,8 @@ std::string path_of(int file) {
 }  // namespace
 
 LoadedObject::LoadedObject(std::span<const std::byte> bytes, const std::string& name) {
-  // From memory, not from a file: nobody else can put their bytes in between. The descriptor stays open as long as the object is
-  // loaded, because the loader takes two objects with one path for the same.
+  // Load from memory: a file could be replaced by others. The descriptor stays open while the object is loaded, because the loader takes
+  // two objects with one path for the same.
   file_ = memfd_create(name.substr(0, 200).c_str(), MFD_CLOEXEC);
   if (file_ < 0) throw Error(errc::link_failed, "cannot make a file in memory for operator " + name + ": " + std::strerror(errno));
   try {

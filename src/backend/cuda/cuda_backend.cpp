@@ -15,10 +15,10 @@ namespace dwell::backend {
 
 namespace {
 
-constexpr std::size_t kStaging = 256U << 10U;  // bytes: a graph of some 3,000 nodes
+constexpr std::size_t kStaging = 256U << 10U;  // bytes: enough for a graph of about 3,000 nodes
 constexpr std::uint64_t kKept = 64ULL << 20U;  // bytes of freed memory that the pool keeps for later
 
-// Whether it is a fault of a kernel, with which CUDA answers all later calls of the process.
+// Whether `result` is a kernel's fault: CUDA returns it from all later calls of the process.
 bool is_fault(CUresult result) {
   switch (result) {
     case CUDA_ERROR_ILLEGAL_ADDRESS:
@@ -34,7 +34,7 @@ bool is_fault(CUresult result) {
   }
 }
 
-// The device cannot be opened because of an earlier fault. `shared`: its context was there already.
+// The error for a device that an earlier fault keeps from being opened. `shared`: its context existed before.
 Error taken_down(int ordinal, bool shared, const std::string& why) {
   return Error(errc::device_lost, "cuda:" + std::to_string(ordinal) + " has failed in this process, and " +
                                       (shared ? "others (a Runtime, PyTorch) share the context that the fault has taken down"
@@ -46,7 +46,7 @@ class CudaBackend final : public Backend {
  public:
   CudaBackend(const Driver& driver, CUdevice device, int ordinal) : driver_(driver), place_{driver, device}, ordinal_(ordinal) { open(); }
   ~CudaBackend() override {
-    // Giving the context back could wait for the kernel that hangs.
+    // Releasing the context could wait for the hanging kernel.
     if (!place_.is_abandoned()) release();
   }
   CudaBackend(const CudaBackend&) = delete;
@@ -108,7 +108,7 @@ class CudaBackend final : public Backend {
     CUresult queued = CUDA_SUCCESS;
     for (const HostCopy& one : copies)
       if (one.bytes != 0 && queued == CUDA_SUCCESS) queued = driver_.cuMemcpyDtoHAsync(one.to, one.from, one.bytes, place_.copies);
-    // In any case: those that were queued write into the caller's memory.
+    // Also after an error: copies already enqueued write to the caller's memory.
     const CUresult settled = driver_.cuStreamSynchronize(place_.copies);
     driver_.check(queued, "copying to the host");
     driver_.check(settled, "copying to the host");
@@ -163,16 +163,16 @@ class CudaBackend final : public Backend {
   void release();
   CUresult leases() const;
   int attribute(CUdevice_attribute attribute) const { return attribute_of(driver_, place_.device, attribute); }
-  // Waits for the copies of this thread, and those of others before them.
+  // Waits for this thread's copies, and for earlier copies of others.
   void settle(const char* what) { driver_.check(driver_.cuStreamSynchronize(place_.copies), what); }
 
   const Driver& driver_;
   CudaPlace place_;
   const int ordinal_;
-  std::uint32_t used_slots_ = 0;  // since the last finish: streams of leases
-  CUevent order_ = nullptr;       // of a burst and the user's stream
+  std::uint32_t used_slots_ = 0;  // streams of leases used since the last finish
+  CUevent order_ = nullptr;       // orders a burst and the user's stream
   Mutex staging_mutex_;
-  void* staging_ DWELL_GUARDED_BY(staging_mutex_) = nullptr;  // pinned: the driver copies from there without another copy of its own
+  void* staging_ DWELL_GUARDED_BY(staging_mutex_) = nullptr;  // pinned: the driver copies from it without an intermediate copy
 };
 
 void CudaBackend::open() {
@@ -190,8 +190,8 @@ void CudaBackend::open() {
     int lowest = 0;
     int highest = 0;
     driver_.check(driver_.cuCtxGetStreamPriorityRange(&lowest, &highest), "reading the priorities of streams");
-    // No higher than that of others: where the device has no room for two leases, blocks of the next are always waiting, and kernels of a
-    // lower priority would never start.
+    // Lowest priority: when the device has no room for two leases, blocks of the next lease are always waiting, and kernels of lower
+    // priority would never start.
     for (CUstream& stream : place_.leases)
       driver_.check(driver_.cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, lowest), "creating a stream");
     driver_.check(driver_.cuStreamCreateWithPriority(&place_.copies, CU_STREAM_NON_BLOCKING, lowest), "creating a stream");
@@ -205,7 +205,7 @@ void CudaBackend::open() {
     driver_.check(driver_.cuMemPoolSetAttribute(place_.pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &kept), "setting up a memory pool");
     const Lock lock(staging_mutex_);
     driver_.check(driver_.cuMemHostAlloc(&staging_, kStaging, CU_MEMHOSTALLOC_PORTABLE), "allocating pinned host memory");
-    // A context that a fault has taken down says so at the latest now.
+    // Detects a context that a fault has taken down.
     settle("opening the device");
   } catch (const Error& error) {
     release();
@@ -244,12 +244,12 @@ DeviceInfo CudaBackend::info() const {
   info.give_way_ns = 50'000;
   info.host_memory_waits = true;
   info.memory_bytes = memory_of(driver_, place_.device);
-  // Set by compute-sanitizer for the programs that it watches.
+  // compute-sanitizer sets this for the programs it checks.
   info.memory_needs_lease = info.kernels_queue = std::getenv("NV_SANITIZER_INJECTION_PORT_BASE") != nullptr;
   return info;
 }
 
-// State of the streams of leases: the first fault, else whether a lease still runs, else success.
+// Returns the first fault of the streams of leases; else CUDA_ERROR_NOT_READY while a lease runs; else success.
 CUresult CudaBackend::leases() const {
   const Current current(driver_, place_.context);
   CUresult all = current.result();

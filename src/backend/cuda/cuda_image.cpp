@@ -13,8 +13,8 @@ namespace dwell::backend {
 
 namespace {
 
-// device/cuda_control.hpp has the same number under this name, for NVRTC alone: four executing warps and the control warp. Loading
-// compares it with the launch bounds of the image.
+// Four executing warps and the control warp. device/cuda_control.hpp defines the same number for NVRTC; loading compares it with the
+// image's launch bounds.
 constexpr std::uint32_t kBlockThreads = 128 + 32;
 constexpr const char* kKernel = "dwell_resident";
 
@@ -29,7 +29,7 @@ class CudaImage final : public LoadedImage {
     driver.check(driver.cuModuleLoadData(&module_, image.data()), what.c_str());
     try {
       driver.check(driver.cuModuleGetFunction(&function_, module_, kKernel), "looking for dwell_resident in the image");
-      // Otherwise the first launch would load the code, and wait for every kernel on the device to do it.
+      // Load the code now: else the first launch would, and wait for every kernel on the device.
       driver.check(driver.cuFuncLoad(function_), "loading dwell_resident");
       int threads = 0;
       driver.check(driver.cuFuncGetAttribute(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function_),
@@ -40,7 +40,7 @@ class CudaImage final : public LoadedImage {
       }
       int fixed = 0;
       driver.check(driver.cuFuncGetAttribute(&fixed, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function_), "reading the image's shared memory");
-      // Only a permission, so it is given once and in full: a lease takes its own scratch_bytes.
+      // Raise the limit once, to the maximum; each lease requests its own scratch_bytes.
       const int rest = std::max(0, attribute_of(driver, place.device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN) - fixed);
       driver.check(driver.cuFuncSetAttribute(function_, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, rest),
                    "allowing large scratch memory");
@@ -102,7 +102,7 @@ std::unique_ptr<LoadedImage> load_cuda_image(const CudaPlace& place, std::span<c
 }
 
 void start_cuda_lease(const CudaPlace& place, const LoadedImage& program, const device::Lease& lease, CUstream stream) {
-  void* parameters[] = {const_cast<device::Lease*>(&lease)};  // the driver copies from it
+  void* parameters[] = {const_cast<device::Lease*>(&lease)};  // the driver copies the lease
   place.driver.check(place.driver.cuLaunchKernel(static_cast<const CudaImage&>(program).function(), lease.workers, 1, 1, kBlockThreads, 1,
                                                  1, lease.scratch_bytes, stream, parameters, nullptr),
                      "starting a lease");

@@ -12,9 +12,9 @@ namespace dwell::backend {
 namespace {
 
 struct CudaKernel {
-  CUfunction function = nullptr;  // null where the driver knows no such kernel, as it may with those of internal linkage
-  std::uint32_t max_threads = 0;  // a block
-  std::uint32_t max_shared = 0;   // dynamic, bytes a block
+  CUfunction function = nullptr;  // null if the driver does not find it, as with internal linkage
+  std::uint32_t max_threads = 0;  // per block
+  std::uint32_t max_shared = 0;   // dynamic, bytes per block
 };
 
 class CudaKernels final : public LoadedModule {
@@ -45,7 +45,7 @@ class CudaKernels final : public LoadedModule {
     const CUresult found = driver.cuModuleGetFunction(&kernel.function, module_, symbol.c_str());
     if (found == CUDA_ERROR_NOT_FOUND) return {};
     driver.check(found, ("looking for kernel " + symbol).c_str());
-    // Otherwise the first launch would load the code, and wait for every kernel on the device to do it.
+    // Load the code now: else the first launch would, and wait for every kernel on the device.
     driver.check(driver.cuFuncLoad(kernel.function), ("loading kernel " + symbol).c_str());
     const auto attribute = [&](CUfunction_attribute of) {
       int value = 0;
@@ -55,7 +55,7 @@ class CudaKernels final : public LoadedModule {
     kernel.max_threads = static_cast<std::uint32_t>(attribute(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK));
     const int most = attribute_of(driver, place_.device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
     const int rest = std::max(0, most - attribute(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES));
-    // Only a permission, so it is given once and in full.
+    // Raise the limit once, to the maximum.
     driver.check(driver.cuFuncSetAttribute(kernel.function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, rest),
                  "allowing large shared memory");
     kernel.max_shared = static_cast<std::uint32_t>(rest);
@@ -77,8 +77,8 @@ class CudaCompletion final : public Completion {
   CudaCompletion(const CudaCompletion&) = delete;
   CudaCompletion& operator=(const CudaCompletion&) = delete;
 
-  // Puts the event behind all that the stream has been given. The launch stands also when this fails: then done tries again, and so sees
-  // the end later than it comes, never earlier.
+  // Records the event after the stream's work so far. The launch stands even if this fails: then done() tries again, and sees the end late,
+  // never early.
   void record(CUstream stream) {
     const Lock lock(mutex_);
     stream_ = stream;
@@ -90,7 +90,7 @@ class CudaCompletion final : public Completion {
     {
       const Lock lock(mutex_);
       if (!recorded_) {
-        fail_if(place_.driver.cuStreamQuery(place_.launches));  // a fault of the device shows on every stream
+        fail_if(place_.driver.cuStreamQuery(place_.launches));  // every stream reports a device fault
         recorded_ = place_.driver.cuEventRecord(event_, stream_) == CUDA_SUCCESS;
       }
       if (!recorded_) return false;
@@ -119,7 +119,7 @@ void check_limit(std::uint64_t asked, std::uint64_t limit, const std::string& wh
               {"argument", what, asked, limit});
 }
 
-// Says what is wrong in the caller's terms, where the driver would say "invalid argument".
+// Reports exceeded limits in the caller's terms; the driver would only report "invalid argument".
 void check_limits(const CudaPlace& place, const CudaKernel& kernel, const KernelLaunch& launch) {
   constexpr const char* kAxis[] = {"x", "y", "z"};
   constexpr CUdevice_attribute kMostBlocks[] = {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y,

@@ -32,7 +32,7 @@ class CudaMemory final : public Allocation {
     const Driver& driver = place_.driver;
     const std::size_t taken = std::max<std::size_t>(bytes, 1);
     CUdeviceptr address = 0;
-    // Out of a pool: cuMemFree would wait for every kernel on the device to end.
+    // Allocate from a pool: cuMemFree would wait for every kernel on the device.
     CUresult result = driver.cuMemAllocFromPoolAsync(&address, taken, place_.pool, place_.copies);
     if (result == CUDA_ERROR_OUT_OF_MEMORY && driver.cuMemPoolTrimTo(place_.pool, 0) == CUDA_SUCCESS)
       result = driver.cuMemAllocFromPoolAsync(&address, taken, place_.pool, place_.copies);
@@ -70,8 +70,7 @@ class CudaMemory final : public Allocation {
   const CudaPlace& place_;
 };
 
-// A range of addresses, into which memory is mapped piece by piece.
-// Source: CUDA driver API, virtual memory management.
+// A range of reserved addresses; memory is mapped into it piece by piece. Source: CUDA driver API, virtual memory management.
 class CudaRegion final : public Region {
  public:
   CudaRegion(const CudaPlace& place, std::size_t bytes, std::size_t limit) : place_(place) {
@@ -103,7 +102,7 @@ class CudaRegion final : public Region {
   void grow(std::size_t bytes) override {
     if (bytes <= bytes_) return;
     const Entered entered(place_);
-    // A quarter more at once, as far as there is memory: each step takes calls of the driver.
+    // Grow by at least a quarter if memory allows: each step costs driver calls.
     const std::size_t more = std::min(bytes_ + bytes_ / 4, reserved_);
     if (more > bytes && try_map(more)) return;
     map(bytes);
@@ -128,12 +127,12 @@ class CudaRegion final : public Region {
     const std::size_t more = end - bytes_;
     CUmemGenericAllocationHandle memory = 0;
     CUresult result = driver.cuMemCreate(&memory, more, &properties_, 0);
-    // The pool keeps what buffers have given back.
+    // The pool holds the memory of freed buffers.
     if (result == CUDA_ERROR_OUT_OF_MEMORY && driver.cuMemPoolTrimTo(place_.pool, 0) == CUDA_SUCCESS)
       result = driver.cuMemCreate(&memory, more, &properties_, 0);
     driver.check(result, what.c_str());
     result = driver.cuMemMap(device_ + bytes_, more, 0, memory, 0);
-    driver.cuMemRelease(memory);  // it is there for as long as it is mapped
+    driver.cuMemRelease(memory);  // the mapping keeps it
     driver.check(result, what.c_str());
     CUmemAccessDesc access{};
     access.location = properties_.location;
@@ -154,7 +153,7 @@ class CudaRegion final : public Region {
   std::size_t reserved_ = 0;
 };
 
-// The driver's answer about an address; nothing when it does not know it.
+// Returns an attribute of an address; nothing if the driver does not know the address.
 template <class T>
 std::optional<T> look_up(const Driver& driver, CUpointer_attribute attribute, CUdeviceptr address) {
   T value{};
@@ -178,7 +177,7 @@ class CudaForeignMemory final : public Allocation {
     if (!type)
       refuse(
           "CUDA does not know it, so that the device does not reach it: allocate it with cudaHostAlloc, or pin it with cudaHostRegister");
-    // For some kinds of memory the driver knows no range.
+    // The driver knows no range for some kinds of memory.
     const auto start = look_up<CUdeviceptr>(driver, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address);
     const auto size = look_up<std::size_t>(driver, CU_POINTER_ATTRIBUTE_RANGE_SIZE, address);
     if (start && size && *size != 0 && bytes > *size - (address - *start))
@@ -186,7 +185,7 @@ class CudaForeignMemory final : public Allocation {
     const bool managed = look_up<unsigned>(driver, CU_POINTER_ATTRIBUTE_IS_MANAGED, address).value_or(0) != 0;
     device_ = look_up<CUdeviceptr>(driver, CU_POINTER_ATTRIBUTE_DEVICE_POINTER, address).value_or(0);
     if (managed || *type == CU_MEMORYTYPE_HOST) {
-      // Both sides reach it.
+      // Host and device can access it.
       host_ = look_up<void*>(driver, CU_POINTER_ATTRIBUTE_HOST_POINTER, address).value_or(pointer);
       if (device_ == 0) refuse("it is host memory that is not mapped into the device (cudaHostAllocMapped, cudaHostRegisterMapped)");
       return;
@@ -198,7 +197,7 @@ class CudaForeignMemory final : public Allocation {
     if (device_ == 0) device_ = address;
   }
   ~CudaForeignMemory() override {
-    // A task that hangs may still use it.
+    // A hanging task may still use it.
     if (place_.is_abandoned()) static_cast<void>(keep_alive_.release());
   }
   CudaForeignMemory(const CudaForeignMemory&) = delete;
@@ -229,7 +228,7 @@ class CudaPinnedMemory final : public Allocation {
   }
   ~CudaPinnedMemory() override {
     if (place_.is_abandoned()) {
-      static_cast<void>(keep_alive_.release());  // a task that hangs may still write there
+      static_cast<void>(keep_alive_.release());  // a hanging task may still write to it
       return;
     }
     give_back(place_, [this] { place_.driver.cuMemHostUnregister(host_); });

@@ -18,7 +18,7 @@ void* look_up(void* library, const std::string& file, const char* name) {
   return found;
 }
 
-// The errc for a failure that is not the device's end.
+// Returns the errc of a failure after which the device still works.
 errc kind_of(CUresult result) {
   switch (result) {
     case CUDA_ERROR_OUT_OF_MEMORY: return errc::out_of_memory;
@@ -68,7 +68,7 @@ Driver::Driver(const std::string& library) : file(library) {
     throw Error(errc::device_unavailable, "no NVIDIA driver: " + (reason != nullptr ? std::string(reason) : "cannot open " + library) +
                                               "; install driver 550 or newer (CUDA " + cuda_version_text(kOldest) + ")");
   }
-  // The version first: it needs no cuInit, and says more than a function that is not there.
+  // Check the version first: it needs no cuInit, and explains more than a missing function.
   void* const version_of = look_up(handle, file, "cuDriverGetVersion");
   if (Dl_info place; dladdr(version_of, &place) != 0 && place.dli_fname != nullptr) file = place.dli_fname;
   const CUresult answer = reinterpret_cast<decltype(::cuDriverGetVersion)*>(version_of)(&version);
