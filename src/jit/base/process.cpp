@@ -34,7 +34,7 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
   return list;
 }
 
-// The environment of this process with `variables` in place of those of the same names.
+// Returns this process's environment, overridden by `variables`.
 std::vector<std::string> environment_with(std::vector<std::string> variables) {
   const std::size_t given = variables.size();
   for (char** at = environ; at != nullptr && *at != nullptr; ++at) {
@@ -47,7 +47,7 @@ std::vector<std::string> environment_with(std::vector<std::string> variables) {
   return variables;
 }
 
-// Settings of posix_spawn: no input, all output to `output`, a process group of its own.
+// Settings of posix_spawn: no input, all output to `output`, its own process group.
 class SpawnSettings {
  public:
   explicit SpawnSettings(int output) {
@@ -85,7 +85,7 @@ class SpawnSettings {
   posix_spawnattr_t attributes_;
 };
 
-// A child that has been started. Killed with all that it started, and waited for, unless it was reaped.
+// A started child. The destructor kills its process group and waits for it, unless it was reaped.
 class Child {
  public:
   explicit Child(pid_t id) : id_(id) {}
@@ -99,8 +99,8 @@ class Child {
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 
-  // Waits for its end; false when `deadline` comes first. A program that ignores SIGCHLD gets no status, which counts as success: the
-  // caller looks for the file it asked for anyway.
+  // Waits for the child's end; false at `deadline`. A program that ignores SIGCHLD gets no status; this counts as success, and the caller
+  // checks for the output file anyway.
   bool reap(int& status, Clock::time_point deadline) {
     for (;;) {
       status = 0;
@@ -118,7 +118,7 @@ class Child {
   pid_t id_;
 };
 
-// Reads until every writer is gone; false when `deadline` comes first.
+// Reads until all writers have closed `input`; false at `deadline`.
 bool drain(const File& input, std::string& output, Clock::time_point deadline) {
   std::vector<char> buffer(65536);
   for (;;) {
@@ -137,7 +137,7 @@ bool drain(const File& input, std::string& output, Clock::time_point deadline) {
 }  // namespace
 
 ProcessResult run_process(const std::vector<std::string>& arguments, std::chrono::milliseconds limit, std::vector<std::string> variables) {
-  // Messages in English, which are searched for phrases. LC_ALL does not overrule LANGUAGE where messages are translated.
+  // Request English messages: they are searched for phrases. LANGUAGE overrides LC_ALL for translations.
   variables.insert(variables.end(), {"LC_ALL=C", "LANGUAGE="});
   variables = environment_with(std::move(variables));
   const auto deadline = Clock::now() + limit;
@@ -149,7 +149,7 @@ ProcessResult run_process(const std::vector<std::string>& arguments, std::chrono
   if (const int error = SpawnSettings(output.get()).spawn(arguments, std::move(variables), id); error != 0)
     throw Error(errc::io_failed, "cannot start " + arguments[0] + ": " + std::strerror(error));
   Child child(id);
-  output = File();  // the child's is the last one: the input ends with it
+  output = File();  // only the child holds the write end now: its exit ends the input
   ProcessResult result;
   int status = 0;
   if (!drain(input, result.output, deadline) || !child.reap(status, deadline)) {
@@ -175,7 +175,7 @@ std::string find_program(const std::string& name) {
   while (!path.empty()) {
     const std::size_t end = std::min(path.find(':'), path.size());
     const std::string folder(path.substr(0, end));
-    // A relative folder would mean another compiler in every working directory.
+    // Skip relative folders: they would select another compiler in every working directory.
     if (folder.starts_with('/') && executable(folder + "/" + name)) return folder + "/" + name;
     path.remove_prefix(std::min(end + 1, path.size()));
   }

@@ -37,9 +37,8 @@ bool has_sha() {
   return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (b & bit_SHA) != 0;
 }
 
-// The state in the order in which sha256rnds2 wants it is ABEF and CDGH, the highest word first. A step is four rounds; the words of
-// the message schedule that it takes were made by sha256msg1 and sha256msg2 three steps before. Intel's white paper of July 2013, "Intel
-// SHA Extensions", gives the scheme.
+// sha256rnds2 takes the state as ABEF and CDGH, the highest word first. A step is four rounds; sha256msg1 and sha256msg2 computed its words
+// of the message schedule three steps before. Source: Intel's white paper "Intel SHA Extensions", July 2013.
 __attribute__((target("sha,sse4.1,ssse3"))) void blocks_x86(Sha256State& state, std::span<const std::byte> bytes) {
   auto* const words = reinterpret_cast<__m128i*>(state.data());
   const __m128i swap = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);

@@ -19,7 +19,7 @@ void remove_folder(const std::filesystem::path& path) noexcept {
     std::error_code error;
     std::filesystem::remove_all(path, error);
   } catch (const std::bad_alloc&) {
-    // It stays, for the next process that cleans up after others.
+    // The folder stays until another process cleans up.
   }
 }
 
@@ -36,7 +36,7 @@ TemporaryDirectory::TemporaryDirectory() : owner_(getpid()) {
   throw Error(errc::io_failed, "cannot make a temporary folder (" + tried + "); set TMPDIR to a folder that you may write to");
 }
 
-// Makes the folder of this template. Returns why there is none; empty if there is.
+// Creates the folder from the template `path`. Returns the reason for a failure; empty on success.
 std::string TemporaryDirectory::make(std::string& path) {
   if (mkdtemp(path.data()) == nullptr) return std::strerror(errno);
   struct Removal {
@@ -47,7 +47,7 @@ std::string TemporaryDirectory::make(std::string& path) {
   } removal{path.c_str()};
   File folder(open(path.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!folder) return std::strerror(errno);
-  // Some network file systems do not keep owner and mode; others could replace what is compiled there.
+  // Some network file systems do not keep owner and mode: others could replace files there.
   struct stat status {};
   if (fstat(folder.get(), &status) != 0 || status.st_uid != geteuid() || (status.st_mode & 0777U) != 0700U)
     return "it does not keep owner and mode of a folder";
