@@ -39,9 +39,9 @@ Digest checksum_of(std::span<const std::byte> unchecked, std::span<const std::by
   return Sha256().update(unchecked).update(payload).finish();
 }
 
-// The head of an entry, as views into the bytes it was read from.
+// The head of an entry: views of the bytes it was read from.
 struct Head {
-  const char* fault = nullptr;  // why it is none
+  const char* fault = nullptr;  // why the head is invalid; null: valid
   std::string_view description;
   std::uint64_t payload_bytes = 0;
   std::span<const std::byte> unchecked;
@@ -68,7 +68,7 @@ Head parse_head(std::span<const std::byte> start, std::string_view key) {
   return head;
 }
 
-// Reads and checks the content of an open entry. Sets payload, or fault and broken.
+// Reads and checks an open entry. Sets payload, or fault and broken.
 void read_content(const File& file, std::uint64_t size, std::string_view key, FoundEntry& found) {
   std::array<std::byte, kLongestHead> start;
   const auto unreadable = [&] { found.fault = std::string("it cannot be read: ") + std::strerror(errno); };
@@ -89,7 +89,7 @@ void read_content(const File& file, std::uint64_t size, std::string_view key, Fo
   found.payload = std::move(payload);
 }
 
-// A name that is no file is never waited for.
+// Never blocks, also if the name is no regular file.
 File open_entry(const File& folder, const std::string& key) {
   return File(openat(folder.get(), key.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
 }
@@ -114,7 +114,7 @@ FoundEntry read_entry(const File& folder, const std::string& key) {
                                : fstatat(folder.get(), key.c_str(), &found.status, AT_SYMLINK_NOFOLLOW) == 0;
   if (!seen) return found;
   found.present = true;
-  // The name of a file that cannot be opened tells whether it belongs here.
+  // A file of this kind or owner is broken even if it cannot be opened.
   found.broken = true;
   if (!S_ISREG(found.status.st_mode)) {
     found.fault = kNoFile;

@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::string_view kLockPrefix = ".lock-";
 constexpr std::size_t kKeySize = 64;
-constexpr double kAbandoned = 3600;  // seconds after which nobody is writing a temporary file any more
+constexpr double kAbandoned = 3600;  // seconds after which a temporary file counts as abandoned
 
 std::optional<OwnFile::Kind> kind_of(std::string_view name) {
   if (is_key(name)) return OwnFile::Kind::entry;
@@ -64,7 +64,7 @@ bool is_key(std::string_view name) {
 }
 
 std::string temporary_name(std::string_view key) {
-  // Also of processes in containers that share a folder and number themselves alike.
+  // Unique also among containers that share the folder and reuse process ids.
   static std::atomic<unsigned> calls = 0;
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -75,18 +75,18 @@ std::string temporary_name(std::string_view key) {
 std::string lock_name(std::string_view key) { return std::string(kLockPrefix) + std::string(key); }
 
 std::vector<OwnFile> own_files(const File& folder) {
-  // Another description of the same folder: a position in it is nobody else's.
+  // Open the folder again, for a read position of its own.
   File again(openat(folder.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   const std::unique_ptr<DIR, int (*)(DIR*)> list(again ? fdopendir(again.get()) : nullptr, closedir);
   if (!list) throw Error(errc::io_failed, std::string("cannot list the folder of the cache: ") + std::strerror(errno));
   again.release();
   std::vector<OwnFile> files;
   for (;;) {
-    const dirent* const item = readdir(list.get());  // NOLINT(concurrency-mt-unsafe): the stream is this call's own
+    const dirent* const item = readdir(list.get());  // NOLINT(concurrency-mt-unsafe): the stream is local to this call
     if (item == nullptr) return files;
     const auto kind = kind_of(item->d_name);
     OwnFile file{item->d_name, kind.value_or(OwnFile::Kind::entry), {}};
-    // Another process may have removed it by now.
+    // Another process may have removed it.
     if (kind && fstatat(folder.get(), item->d_name, &file.status, AT_SYMLINK_NOFOLLOW) == 0) files.push_back(std::move(file));
   }
 }
@@ -124,7 +124,7 @@ std::uint64_t tidy(const File& folder, std::string_view keep, std::uint64_t max_
   }
   if (max_bytes == 0 || total <= max_bytes) return total;
   std::ranges::sort(entries, before);
-  // A little more than has to be: the next store need not do this again.
+  // Remove a tenth more than needed, so the next store need not tidy again.
   for (const OwnFile& entry : entries) {
     if (total <= max_bytes - max_bytes / 10) break;
     if (entry.name != keep && remove_seen(folder, entry.name, entry.status) != Removal::refused) total -= entry.bytes();

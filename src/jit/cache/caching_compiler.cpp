@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::size_t kObjectsInMemory = 256;
 constexpr std::size_t kModulesInMemory = 32;
-constexpr std::size_t kImagesInMemory = 4;  // the running one, the one before, and a little more
+constexpr std::size_t kImagesInMemory = 4;  // the running one, the previous one, and some spare
 constexpr std::size_t kUnnamedInMemory = 4096;
 
 std::string unnamed_key(const std::string& fingerprint) {
@@ -44,7 +44,7 @@ struct CachingCompiler::Memory {
   std::atomic<std::uint64_t> hits{0};
   std::atomic<Clock::rep> last_hit{0};
   Mutex unnamed_mutex;
-  // By the fingerprint that does not hold them.
+  // Keyed by the fingerprint that does not cover these files.
   std::unordered_map<std::string, std::vector<std::string>> unnamed DWELL_GUARDED_BY(unnamed_mutex);
 
   void note_unnamed(const std::string& fingerprint, const std::vector<std::string>& files) {
@@ -53,7 +53,7 @@ struct CachingCompiler::Memory {
     unnamed.insert_or_assign(fingerprint, files);
   }
 
-  // The value of `key` from memory, else from the files, else made, which `made` counts.
+  // Returns the value of `key` from memory, else from files, else from `make`; `made` counts the last.
   template <class Value, class Decode, class Make>
   Value get(MemoryCache<Value>& recent, const FileCache& cache, const std::string& key, const std::string& description, Decode decode,
             Make make, std::atomic<std::uint64_t>& made) {
@@ -83,7 +83,7 @@ CachingCompiler::~CachingCompiler() = default;
 
 namespace {
 
-// The result of `call`. A lack of memory is an error like any other: the call gives back all that it took, and the next one may do.
+// Returns the result of `call`. Turns std::bad_alloc into errc::out_of_memory; later calls may succeed.
 template <class Call>
 auto with_memory(const char* what, const std::string& name, Call call) {
   try {
@@ -117,7 +117,7 @@ std::string CachingCompiler::fingerprint(const Unit& unit) {
   });
 }
 
-// The object that `compile` makes of the unit, if its fingerprint stands for it: later look-ups find it under that.
+// Returns the object that `compile` makes. Throws IncludesChanged if the unit's fingerprint does not cover all files it read.
 template <class Compile>
 auto CachingCompiler::checked(const Unit& unit, Compile compile) {
   const std::string first = compiler_->fingerprint(unit);

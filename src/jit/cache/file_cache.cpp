@@ -24,10 +24,10 @@ namespace dwell::jit {
 
 namespace {
 
-// A use that is noted this many seconds late changes nothing about what is least recently used.
+// Uses within this many seconds are noted once: precise enough for eviction.
 constexpr double kRecent = 60;
 
-// A variable of the environment; empty when unset, or in a program that runs with more rights than its user.
+// Returns an environment variable; empty if unset, or in a program with elevated privileges.
 std::string variable(const char* name) {
   const char* const value = secure_getenv(name);
   return value == nullptr ? std::string() : std::string(value);
@@ -62,7 +62,7 @@ struct FileCache::State {
   Warn warn;
   std::uint64_t max_bytes = kDefaultMaxBytes;
   std::atomic<bool> warned = false;
-  // Bytes that may be stored before a process has to look at the folder again. An estimate: other processes store too.
+  // Bytes that may be stored before the folder is tidied again. An estimate: other processes store too.
   std::atomic<std::int64_t> before_tidying = 0;
 
   void say_unusable(const std::string& reason) {
@@ -77,14 +77,14 @@ struct FileCache::State {
          (removed ? "; it was removed and is made anew" : "; it is not used"));
   }
 
-  // For the members that keep silent when there is no cache.
+  // Opens the folder, or warns once.
   File open_or_say(bool make) {
     OpenedFolder folder = open_folder(directory, make);
     if (!folder.problem.empty()) say_unusable(folder.problem);
     return std::move(folder.file);
   }
 
-  // For those that do not.
+  // Opens the folder, or throws errc::io_failed.
   File open_or_throw() const {
     OpenedFolder folder = open_folder(directory, false);
     if (!folder.problem.empty()) {
@@ -103,7 +103,7 @@ struct FileCache::State {
       const std::uint64_t total = tidy(folder, key, max_bytes);
       if (max_bytes != 0) next = std::min(max_bytes - std::min(total, max_bytes), kMost);
     } catch (const Error&) {
-      // A folder that takes files and cannot be listed grows; nothing can be done about that here.
+      // A folder that cannot be listed may grow beyond its limit.
     }
     before_tidying.store(static_cast<std::int64_t>(next), std::memory_order_relaxed);
   }
@@ -139,7 +139,7 @@ std::optional<std::vector<std::byte>> FileCache::load(std::string_view key) cons
     if (seconds < 0 || seconds > kRecent) touch(folder, name);
     return std::move(found.payload);
   }
-  // Of many that find the same broken entry, the one that removes it says so.
+  // Of several processes that find a broken entry, only the one that removes it warns.
   if (found.present) {
     const Removal removal = found.broken ? remove_seen(folder, name, found.status) : Removal::refused;
     if (removal != Removal::gone) state_->say_broken(name, found.fault, removal == Removal::done);
@@ -152,28 +152,27 @@ void FileCache::store(std::string_view key, std::span<const std::byte> payload, 
   try {
     write(key, payload, description);
   } catch (const std::bad_alloc&) {
-    // It is a copy of what somebody has.
+    // Do without: the caller has the payload.
   }
 }
 
 void FileCache::write(std::string_view key, std::span<const std::byte> payload, std::string_view description) const {
   const File folder = state_->open_or_say(true);
   if (!folder) return;
-  // All that takes memory comes before the file: nobody would remove that.
+  // Allocate before creating the file: an exception would leave it behind.
   const std::string name(key);
   const std::string temporary = temporary_name(key);
   const std::vector<std::byte> head = entry_head(key, description, payload);
   const File file(openat(folder.get(), temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!file) return state_->say_unusable(std::strerror(errno));
-  // A file system that renames before it writes would leave a torn entry after a power cut; the sync of the file keeps that from
-  // happening, the sync of the folder keeps the entry.
+  // Sync the file before the rename: else a power cut could leave a torn entry. The sync of the folder makes the entry durable.
   if (!file.write_all(head) || !file.write_all(payload) || fsync(file.get()) != 0) {
     const int reason = errno;
     unlinkat(folder.get(), temporary.c_str(), 0);
     return state_->say_unusable(std::strerror(reason));
   }
   if (renameat(folder.get(), temporary.c_str(), folder.get(), name.c_str()) != 0) {
-    // Without the file, another process has cleared the cache.
+    // ENOENT: another process has cleared the cache.
     const int reason = errno;
     unlinkat(folder.get(), temporary.c_str(), 0);
     if (reason != ENOENT) state_->say_unusable(std::strerror(reason));

@@ -15,7 +15,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Whether `name` still leads to `file`: its last holder removed it otherwise, and a lock on it excludes nobody.
+// Whether `name` still refers to `file`. Otherwise its last holder removed it, and a lock on it excludes nobody.
 bool leads_to(const File& folder, const std::string& name, const File& file) {
   struct stat named {};
   struct stat held {};
@@ -41,13 +41,13 @@ KeyLock::KeyLock(File folder, std::string name, std::chrono::milliseconds timeou
       file_ = std::move(file);
       return;
     }
-    // A file system that numbers its files anew each time must not hold us here.
+    // Give up also on a file system that reports unstable inode numbers.
     if (std::chrono::steady_clock::now() >= deadline) return;
   }
 }
 
 KeyLock::~KeyLock() {
-  // While it is still held: nobody can take the name away from a next holder.
+  // Remove the name while the lock is held, so no later holder loses it.
   if (file_ && leads_to(folder_, name_, file_)) unlinkat(folder_.get(), name_.c_str(), 0);
 }
 

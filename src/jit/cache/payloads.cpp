@@ -9,21 +9,21 @@ namespace dwell::jit {
 
 namespace {
 
-// A list: its length, then what `write_one` writes of each.
+// Writes the length of `list`, then each element with `write_one`.
 template <class List, class Write>
 void write_list(ByteWriter& writer, const List& list, Write write_one) {
   writer.number(static_cast<std::uint32_t>(list.size()));
   for (const auto& one : list) write_one(one);
 }
 
-// Adds what `read_one` returns to `list`, as often as the length says. That is not believed before the bytes it stands for are there.
+// Reads a length and that many elements with `read_one`. Reserves nothing: the length may be wrong.
 template <class List, class Read>
 void read_list(ByteReader& reader, List& list, Read read_one) {
   const auto count = reader.number<std::uint32_t>();
   for (std::uint32_t i = 0; i < count && reader.ok(); ++i) list.push_back(read_one());
 }
 
-// A value of an enumeration from 0 to `last`; any other ends the reading.
+// Reads an enumerator from 0 to `last`; fails the reader for others.
 template <class Enum, Enum last>
 Enum read_enum(ByteReader& reader) {
   const auto value = reader.number<std::uint8_t>();
@@ -39,7 +39,7 @@ Bytes read_bytes(ByteReader& reader) {
   return {bytes.begin(), bytes.end()};
 }
 
-// `value`, unless the bytes did not make one.
+// Returns `value` if the reader consumed all bytes without failure.
 template <class Value>
 std::optional<Value> complete(const ByteReader& reader, Value value) {
   return reader.complete() ? std::optional(std::move(value)) : std::nullopt;
