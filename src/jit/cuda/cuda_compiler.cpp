@@ -31,7 +31,7 @@ namespace dwell::jit {
 
 namespace {
 
-// Throws errc::compiler_unavailable when the compilers do not fit together.
+// Throws errc::compiler_unavailable if nvJitLink is older than NVRTC.
 void check_versions(const Nvrtc& compiler, const NvJitLink& linker) {
   if (linker.version() < compiler.version()) {
     throw Error(errc::compiler_unavailable, "nvJitLink " + linker.version().text() + " (" + linker.file().string() +
@@ -40,45 +40,45 @@ void check_versions(const Nvrtc& compiler, const NvJitLink& linker) {
   }
 }
 
-// A program's name in NVRTC's messages. #include "x" in the program itself looks in the folder of this name first: one that does
-// not exist, rather than the folder in which the process happens to be.
+// Returns a program's name for NVRTC's messages. #include "x" searches the folder of this name first; it does not exist, so the process's
+// current folder is not searched.
 std::string program_name(const std::string& what) { return "/<dwell>/" + what; }
 
-// The registers of a thread in the relocatable tier. On sm_90 this leaves room for six workers a multiprocessor; elsewhere calls need more,
-// and the linked loop has its budget in cuda_loop.test.cpp. Operators that need more still link: the linker raises the kernel's count.
+// Registers per thread in the relocatable tier. On sm_90 six workers per multiprocessor fit; on others calls need more, and
+// cuda_loop.test.cpp has the linked loop's budget. Operators that need more still link: the linker raises the kernel's count.
 constexpr int kRegisters = 64;
-// Lets the assembler report what each function spills.
+// Makes the assembler report each function's spills.
 constexpr const char* kReport = "--ptxas-options=-v";
 
-// The most registers a thread with which kInliningWorkers fit into a multiprocessor: its quarters have 16,384 each, given to warps.
+// The most registers per thread with which kInliningWorkers fit a multiprocessor. Each of its quarters has 16,384, allocated by warp.
 constexpr std::uint32_t kInliningRegisters = 72;
-// Bytes that the loop spills within that limit, on its rare paths: 330 on sm_80, 488 on sm_90, 606 on sm_120. An image whose operators
-// spill more than kSavedBytes each beside them gets a loop without the limit, and perhaps one worker a multiprocessor.
+// Bytes that the loop spills within that limit, on rare paths: 330 on sm_80, 488 on sm_90, 606 on sm_120. If operators add more than
+// kSavedBytes each, the image gets a loop without the limit, and perhaps one worker per multiprocessor.
 constexpr std::uint32_t kInliningSpills = 640;
 
-// Whether an operator is compiled for kRegisters first: without a limit the compiler spreads even few values over many registers, since a
-// function that is called may use only every other one above the 32nd without saving it, and then fewer workers fit.
+// Whether an operator is first compiled for kRegisters. Without a limit the compiler spreads even few values over many registers: above the
+// 32nd a called function may use only every other one without saving it. Then fewer workers fit.
 bool is_limited(const CompileOptions& options, Form form) {
   return form == Form::native && options.max_registers == 0 && !options.debug && options.flags.empty();
 }
-// Bytes that a limited operator may spill: all 32 registers among its 64 that a callee has to save. One that spills more would pay for the
-// limit in its own loops, and gets none.
+// Bytes that a limited operator may spill: the 32 callee-saved of its 64 registers. An operator that spills more is compiled without the
+// limit, which would slow its own loops.
 constexpr std::uint32_t kSavedBytes = 128;
 
-// Whether an object's operators make tasks. They call dwell_spawn for that, which the loop has.
+// Whether an object's operators spawn tasks: then it refers to dwell_spawn, which the loop defines.
 bool makes_tasks(std::span<const std::byte> object) {
   const auto elf = Elf::open(object);
   return elf && std::ranges::any_of(elf->symbols(), [](const Elf::Symbol& symbol) { return symbol.name == "dwell_spawn"; });
 }
 
-// The embedded headers that the resident loop includes: all of them.
+// Returns the headers for the resident loop: all embedded ones.
 std::vector<Nvrtc::Header> headers_for_loop() {
   std::vector<Nvrtc::Header> headers;
   for (const EmbeddedFile& file : embedded_headers()) headers.push_back({file.name.data(), file.text.data()});
   return headers;
 }
 
-// The headers that #include finds by name in a source of the user's. Views of `options`.
+// Returns the headers that a user's source may include by name. Views of `options`.
 std::vector<Nvrtc::Header> headers_for(const CompileOptions& options) {
   std::vector<Nvrtc::Header> headers;
   for (const EmbeddedFile& file : embedded_headers())
@@ -87,7 +87,7 @@ std::vector<Nvrtc::Header> headers_for(const CompileOptions& options) {
   return headers;
 }
 
-// The error for a program that failed with `log`. NVRTC reports a bad name expression as an error in a pragma of its own making.
+// Returns the error for a program that failed with `log`. NVRTC reports a bad name expression as an error in a pragma that it generates.
 Error module_error(const Unit& unit, const std::string& log) {
   constexpr std::string_view pragma = "#pragma nv_mangled_name ";
   std::string expressions;
@@ -102,7 +102,7 @@ Error module_error(const Unit& unit, const std::string& log) {
   return Error(errc::operator_not_found, unit.file + " has no single kernel by the name of " + expressions + ":\n" + log);
 }
 
-// The largest number in `log` that stands before `phrase`: "36 bytes spill stores".
+// Returns the largest number before `phrase` in `log`: "36 bytes spill stores".
 std::uint32_t most_before(std::string_view log, std::string_view phrase) {
   std::uint32_t most = 0;
   for (std::size_t at = 0; (at = log.find(phrase, at)) != std::string_view::npos; at += phrase.size()) {
@@ -114,8 +114,8 @@ std::uint32_t most_before(std::string_view log, std::string_view phrase) {
 }
 constexpr std::string_view kSpillStores = " bytes spill stores";
 
-// The bytes in "... 36 bytes spill stores, 36 bytes spill loads" that the assembler reports for `kernel`. Its figure for other
-// functions includes the registers that a callee saves for its caller, which no budget avoids.
+// Returns the bytes in "... 36 bytes spill stores, 36 bytes spill loads" that the assembler reports for `kernel`. For other functions its
+// figures include callee-saved registers, which no limit avoids.
 std::uint32_t spills_in(std::string_view log, const std::string& kernel) {
   const std::size_t at_kernel = log.find("Function properties for " + kernel + "\n");
   if (at_kernel == std::string_view::npos) return 0;
@@ -142,13 +142,13 @@ struct CudaCompiler::Loop {
   std::string log;
 };
 
-// A loop, once it has been asked for.
+// A loop, compiled on first use.
 struct CudaCompiler::LoopPlace {
   Mutex mutex;  // held while it is compiled: other threads that need it wait
   std::optional<Loop> loop DWELL_GUARDED_BY(mutex);
 };
 
-// The compilers, as they were found.
+// The compilers found.
 struct CudaCompiler::Tools {
   std::string arch;                // of images: "sm_90a"
   std::vector<int> architectures;  // that NVRTC compiles for
@@ -159,9 +159,10 @@ struct CudaCompiler::Tools {
 
 struct CudaCompiler::State {
   Mutex tools_mutex;
-  std::optional<Tools> tools DWELL_GUARDED_BY(tools_mutex);  // they do not change once they are there
+  std::optional<Tools> tools DWELL_GUARDED_BY(tools_mutex);  // constant once set
   Mutex mutex;
-  std::map<std::pair<Dispatch, std::uint32_t>, LoopPlace> loops DWELL_GUARDED_BY(mutex);  // the second: its parts; places stay
+  std::map<std::pair<Dispatch, std::uint32_t>, LoopPlace> loops
+      DWELL_GUARDED_BY(mutex);  // keyed by dispatch and parts; elements do not move
 };
 
 CudaCompiler::CudaCompiler(Options options) : options_(std::move(options)), state_(std::make_unique<State>()) {
@@ -225,7 +226,7 @@ Object CudaCompiler::compile(const Unit& unit) {
     if (most_before(result.log, kSpillStores) > kSavedBytes) result = compile_with(flags_for(unit.options, unit.form));
     result.log = without_report(result.log);
   }
-  // Of LTO-IR that is linked by itself the variables remain, with the signatures among them.
+  // Link LTO-IR by itself to read its variables, signatures among them.
   const NvJitLink::Input alone{NvJitLink::Input::Kind::lto_ir, result.bytes, unit.name};
   const Bytes linked = form == Form::lto ? NvJitLink::get().link(tools().arch, {&alone, 1}).bytes : Bytes();
   const Bytes& readable = form == Form::lto ? linked : result.bytes;
@@ -340,19 +341,19 @@ Image CudaCompiler::link(std::span<const Opcode> table, Tier tier, std::uint32_t
     const Object* const object = opcode.object;
     if (object == nullptr) continue;
     const bool is_ir = object->form == Form::lto;
-    // The linker does not survive every damaged file; a truncated one is caught here.
+    // Catch truncated files here: a damaged file may crash the linker.
     if (!is_ir && !Elf::open(object->bytes)) throw Error(errc::link_failed, "the object of " + opcode.symbol() + " is damaged");
-    // Tasks of an operator may be of any kind, and nothing tells whether LTO-IR makes some.
+    // Link all parts if the operator may spawn: its tasks may be of any kind, and LTO-IR does not show whether it spawns.
     if (is_ir || makes_tasks(object->bytes)) parts = kAllParts;
     for (const Entry& entry : object->entries) {
       const auto [at, added] = linked.try_emplace(entry.symbol, object);
       if (added && &entry == &object->entries.front()) inputs.push_back({is_ir ? Kind::lto_ir : Kind::cubin, object->bytes, entry.symbol});
-      // Said here because the linker reports it on stderr.
+      // Report it here: the linker only prints it to stderr.
       if (!added && at->second->bytes != object->bytes)
         throw Error(errc::link_failed, "two different operators have the symbol " + entry.symbol);
     }
     if (tier != Tier::lto) continue;
-    // A function that is called may need more: the linker refuses it then.
+    // The linker refuses a called operator that needs more registers than the loop: use a loop without the limit then.
     const auto alone = is_ir ? std::nullopt : Cubin::open(object->bytes);
     const auto entry = alone ? alone->entry(opcode.symbol()) : std::nullopt;
     if (entry && entry->registers > kInliningRegisters) way = Dispatch::inlined_free;
@@ -385,8 +386,8 @@ Image CudaCompiler::link(std::span<const Opcode> table, Tier tier, std::uint32_t
   for (const Opcode& opcode : called) {
     if (opcode.object == nullptr || linked.erase(opcode.symbol()) == 0) continue;
     const auto entry = cubin->entry(opcode.symbol());
-    // The linker gives the kernel what its indirect calls may need, as far as prototypes match. A loop that declares the table with
-    // another type links without a word, and its calls end in illegal instructions.
+    // The linker gives the kernel the resources of functions whose prototypes match its indirect calls. A loop that declares the table with
+    // another type links without an error, and its calls fail with illegal instructions.
     if (!entry || entry->registers > resources->registers) {
       throw Error(errc::link_failed, "the kernel has fewer registers than its operator " + opcode.symbol() +
                                          " needs: it does not call it as a dwell::device::Entry");
@@ -400,7 +401,7 @@ Image CudaCompiler::link(std::span<const Opcode> table, Tier tier, std::uint32_t
 std::string CudaCompiler::identity() const {
   const Tools& found = tools();
   std::string text = found.nvrtc + ", " + found.nvjitlink + ", kernel " + options_.kernel;
-  // Images hold the loop.
+  // Images contain the loop.
   for (const Dispatch dispatch : {Dispatch::called, Dispatch::inlined, Dispatch::inlined_free}) {
     for (const std::string& flag : flags_for(loop_options(dispatch))) text += " " + flag;
   }

@@ -40,7 +40,7 @@ void hide_variables(std::span<std::byte> cubin) {
     if (section.type == SHT_REL)
       for (std::size_t i = 0; i < section.bytes.size() / sizeof(Elf64_Rel); ++i) name(at<Elf64_Rel>(section.bytes, i).r_info);
   }
-  // The host asks the driver for these (DWELL_INSPECT).
+  // The host looks these up through the driver (DWELL_INSPECT).
   const auto is_asked_for = [](const Elf::Symbol& symbol) {
     return symbol.name.ends_with("_inspects") && symbol.size > sizeof(InspectsRecord<0>);
   };

@@ -40,7 +40,7 @@ DynamicLibrary open_cuda_library(const std::string& what, const std::string& pac
       if (version >= oldest) return library;
       found += "; " + library.file().string() + " is version " + version.text();
     } catch (const Error& failure) {
-      // A name that the loader does not know is the usual case, and says nothing; a file that is there and does not open does.
+      // Report only existing files that fail to open; names unknown to the loader are the usual case.
       if (is_file) found += "; " + failure.message();
     }
   }

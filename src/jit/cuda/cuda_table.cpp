@@ -13,21 +13,21 @@ namespace dwell::jit {
 
 namespace {
 
-// The oldest version of PTX that knows the architecture, or the newest that the linker surely reads.
+// Returns the oldest PTX version that knows the architecture, or the newest that the linker is sure to read.
 std::string ptx_version(int architecture, CudaVersion linker) {
   if (architecture <= 90) return "8.0";
   if (linker.major == 12) return linker.minor >= 9 ? "8.8" : "8.7";
   return "9.0";
 }
 
-// Static memory of an entry's object, for readers of the image.
+// Returns PTX that records the static memory of an entry's object in the image.
 std::string statics_source(const Object& object, const std::string& symbol) {
   const Statics statics = read_statics(object.bytes);
   return ".visible .global .align 4 .u32 " + symbol + "_statics[2] = {" + std::to_string(statics.shared_bytes) + ", " +
          std::to_string(statics.constant_bytes) + "};\n";
 }
 
-// The words of `dwell_uses`, at least one, separated by commas.
+// Returns the words of `dwell_uses`, separated by commas; at least one.
 std::string words_text(std::span<const Opcode> table) {
   std::string text = "0";
   const std::vector<std::uint32_t> words = words_of_uses(table);
@@ -38,8 +38,8 @@ std::string words_text(std::span<const Opcode> table) {
 
 }  // namespace
 
-// PTX rather than C++: assembling it takes 5 ms where NVRTC takes 25. The prototype of the functions must be that of dwell::device::Entry,
-// because the linker gives the kernel the registers of those functions whose prototype matches its indirect calls.
+// Returns PTX rather than C++: assembling takes 5 ms, NVRTC 25 ms. The functions must have the prototype of dwell::device::Entry: the
+// linker gives the kernel the registers of functions whose prototype matches its indirect calls.
 std::string table_source(std::span<const Opcode> table, Tier tier, const std::string& arch, CudaVersion linker) {
   std::string text = ".version " + ptx_version(architecture_number(arch), linker) + "\n.target " + arch + "\n.address_size 64\n";
   std::string entries;
@@ -59,7 +59,7 @@ std::string dispatch_source(std::span<const Opcode> table) {
   const auto is_inlined = [](const Opcode& opcode) { return opcode.object != nullptr && opcode.object->form == Form::lto; };
   const auto is_called = [](const Opcode& opcode) { return opcode.object != nullptr && opcode.object->form == Form::native; };
   std::string text = "using Entry = void(unsigned context, unsigned opcode, unsigned arguments);\n";
-  // An operator that is there with several bindings is inlined once.
+  // Inline an operator with several bindings once.
   std::map<std::string_view, std::string> opcodes;
   for (std::size_t i = 0; i < table.size(); ++i) {
     if (is_inlined(table[i])) opcodes[table[i].symbol()] += "case " + std::to_string(i) + ": ";
@@ -70,7 +70,7 @@ std::string dispatch_source(std::span<const Opcode> table) {
     cases += "    " + labels + "return " + std::string(symbol) + "(context, opcode, arguments);\n";
   }
   text += "extern \"C\" __device__ const unsigned dwell_uses[] = {" + words_text(table) + "};\n";
-  // An opcode that the image has not must not run on as if nothing were.
+  // Trap on an opcode that the image does not have.
   std::string others = "__trap()";
   if (std::any_of(table.begin(), table.end(), is_called)) {
     text += "extern \"C\" { extern __constant__ Entry* dwell_operators[]; }\n";

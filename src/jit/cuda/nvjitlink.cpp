@@ -15,12 +15,12 @@ CudaVersion nvjitlink_version(const DynamicLibrary& library) {
   return {static_cast<int>(major), static_cast<int>(minor)};
 }
 
-// A link under way.
+// One link; the destructor frees its handle.
 class Session {
  public:
   Session(const DynamicLibrary& library, const std::string& arch, bool optimise) : library_(library) {
     const std::string target = "-arch=" + arch;
-    // No cache of its own beside ours: see Nvrtc::compile.
+    // Turn off the linker's own cache: see Nvrtc::compile.
     const char* options[] = {target.c_str(), "-lto", "-verbose", "-Xptxas=-v", "-no-cache"};
     const auto create = at<nvJitLinkResult(nvJitLinkHandle*, std::uint32_t, const char**)>("nvJitLinkCreate");
     check(create(&handle_, optimise ? 5 : 1, options), "starting a link for " + arch);

@@ -14,7 +14,7 @@ CudaVersion nvrtc_version(const DynamicLibrary& library) {
 
 }  // namespace
 
-// The functions of NVRTC that a compile uses, looked up in `library`.
+// The NVRTC functions that a compilation uses, looked up in `library`.
 struct Nvrtc::Functions {
   explicit Functions(const DynamicLibrary& from) : library(from) {}
 
@@ -40,8 +40,8 @@ const Nvrtc& Nvrtc::get() {
 
 Nvrtc::Nvrtc(const std::vector<std::string>& candidates)
     : library_(open_cuda_library("NVRTC", "nvidia-cuda-nvrtc", candidates, kOldestCuda, nvrtc_version)), version_(nvrtc_version(library_)) {
-  // NVRTC opens this one by name when it first compiles. From a folder that the loader does not search, that works only for a library
-  // that is already open.
+  // Open this library now. NVRTC opens it by name at the first compilation; in a folder that the loader does not search, that works only if
+  // it is open already.
   if (const auto file = builtins_file(); !file.empty())
     builtins_.emplace_back(file, DynamicLibrary::Scope::global, errc::compiler_unavailable);
 }
@@ -54,7 +54,7 @@ std::filesystem::path Nvrtc::builtins_file() const {
 
 std::filesystem::path Nvrtc::include_folder() const {
   const auto folder = library_.file().parent_path();
-  // A toolkit has lib64 or targets/x86_64-linux/lib, a package lib; each has include beside it.
+  // A toolkit has lib64 or targets/x86_64-linux/lib, a package has lib; each has include next to it.
   for (const auto& candidate : {folder.parent_path() / "include", folder.parent_path().parent_path().parent_path() / "include"}) {
     std::error_code error;
     if (std::filesystem::exists(candidate / "cuda_fp16.h", error)) return candidate;
@@ -95,8 +95,8 @@ NvrtcResult Nvrtc::compile(const std::string& text, const std::string& file, std
 
   std::vector<const char*> arguments;
   for (const std::string& option : options) arguments.push_back(option.c_str());
-  // Where there is a driver, NVRTC keeps a cache of its own, whose key leaves out -maxrregcount, ftz, prec-div and prec-sqrt (13.0), and
-  // which gives back no log of the assembler.
+  // Turn off NVRTC's own cache, which it uses if there is a driver. Its key leaves out -maxrregcount, ftz, prec-div and prec-sqrt (13.0),
+  // and it returns no assembler log.
   if (version_ >= CudaVersion{12, 9}) arguments.push_back("--no-cache");
   const nvrtcResult outcome = DWELL_NVRTC(nvrtcCompileProgram)(program.handle, static_cast<int>(arguments.size()), arguments.data());
   if (outcome != NVRTC_ERROR_COMPILATION && outcome != NVRTC_ERROR_INVALID_OPTION) functions.check(outcome, "compiling");

@@ -10,7 +10,7 @@ namespace dwell::jit {
 
 namespace {
 
-// The range that the assembler takes on every architecture; it rounds up smaller counts and ignores larger ones.
+// The range that the assembler accepts on all architectures; it rounds up smaller counts and ignores larger ones.
 constexpr unsigned kFewestRegisters = 24;
 constexpr unsigned kMostRegisters = 255;
 
@@ -90,7 +90,7 @@ std::vector<std::string> nvrtc_flags(const CompileOptions& options, const NvrtcT
   };
   if (target.relocatable) {
     flags.insert(flags.end(), {
-                                  "--device-as-default-execution-space",  // so that plain helper functions work as they do on the CPU
+                                  "--device-as-default-execution-space",  // plain helper functions work as on the CPU
                                   "--minimal",                            // leaves out textures and the runtime API: 8 of 28 ms
                                   "--diag-suppress=177",  // "declared but never referenced": everything the user defines is local
                               });
@@ -102,9 +102,9 @@ std::vector<std::string> nvrtc_flags(const CompileOptions& options, const NvrtcT
   add_switch(flags, "prec-sqrt", options.precise_sqrt);
   if (options.max_registers != 0) flags.push_back("--maxrregcount=" + std::to_string(options.max_registers));
   if (target.form == Form::lto) flags.emplace_back("--dlink-time-opt");
-  // Debug information holds the lines; the assembler warns of both together.
-  // Optimised: once NVRTC 13.0 has compiled without its optimiser, it does for the rest of the process what it is not told to do as well
-  // (the loop took 67 registers instead of 58, whatever limit it was given), and the cache would keep that for others.
+  // Debug information includes the lines; the assembler warns about both together. Keep the optimiser on: after one compilation without it,
+  // NVRTC 13.0 compiles worse for the rest of the process (the loop took 67 registers instead of 58, with any limit), and the cache would
+  // keep the result.
   if (options.debug) flags.insert(flags.end(), {"--device-debug", "--dopt=on"});
   if (options.debug && target.relocatable) flags.emplace_back("--define-macro=DWELL_CHECKED=1");  // kernels have no task to fail
   if (options.line_info && !options.debug) flags.emplace_back("--generate-line-info");
@@ -116,7 +116,7 @@ std::vector<std::string> nvrtc_flags(const CompileOptions& options, const NvrtcT
 }
 
 Form operator_form(const CompileOptions& options, Form wanted) {
-  // Flags may be anything.
+  // Flags count as well: they may change anything.
   const std::string_view in_the_way = options.fast_math                          ? "fast_math"
                                       : options.flush_denormals.value_or(false)  ? "flush_denormals"
                                       : !options.contract.value_or(true)         ? "contract"
