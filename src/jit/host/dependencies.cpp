@@ -21,7 +21,7 @@ std::vector<std::string> prerequisites_of(std::string_view rule) {
       file += '$';
       ++i;
     } else if (c == '\\') {
-      // Backslashes are doubled only in front of a blank, which then has one more.
+      // Backslashes are doubled only before a blank, which is escaped by one more.
       const std::size_t next = std::min(rule.find_first_not_of('\\', i), rule.size());
       const std::size_t count = next - i;
       const char behind = next < rule.size() ? rule[next] : '\n';

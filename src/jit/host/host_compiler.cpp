@@ -23,7 +23,7 @@
 #include "jit/source/option_checks.hpp"
 #include "jit/source/source.hpp"
 
-// Given by the build: the compiler that builds dwell, and flags that operators need to run inside it (sanitizers), separated by blanks.
+// Set by the build: the compiler that builds dwell, and the flags that operators need to run in it (sanitizers), separated by blanks.
 #ifndef DWELL_HOST_COMPILER
 #define DWELL_HOST_COMPILER ""
 #endif
@@ -45,18 +45,18 @@ Bytes read_object(const fs::path& path) {
   return *std::move(bytes);
 }
 
-// The files that a compiler or an assembler has listed in `path`. None where it has listed nothing.
+// Returns the files that a compiler or an assembler listed in `path`; none if the list is missing.
 std::vector<std::string> listed_in(const fs::path& path) {
   const auto bytes = read_file(path, kLargestObject);
   return bytes ? prerequisites_of(as_text(*bytes)) : std::vector<std::string>();
 }
 
-// The files in a job's folder in which compiler and assembler say what they have read.
+// Files in a job's folder in which the compiler and the assembler list the files they have read.
 constexpr const char* kReadByCompiler = "read.d";
 constexpr const char* kReadByAssembler = "assembled.d";
 
-// Names what every operator includes and its author did not ask for: the system's headers in dwell's own, and the one with which g++
-// begins each source.
+// Returns #include lines for what every operator includes implicitly: the system headers in dwell's headers, and the one that g++ adds to
+// each source.
 std::string implied_includes() {
   std::string text = "#include <stdc-predef.h>\n";
   for (const EmbeddedFile& file : embedded_headers()) {
@@ -66,7 +66,7 @@ std::string implied_includes() {
   return text;
 }
 
-// The folders that a compiler names under -v: a line each, indented, between two lines that never change (in the C locale).
+// Returns the folders that a compiler lists with -v: one per line, indented, between two fixed lines (in the C locale).
 std::vector<std::string> listed_folders(const std::string& text) {
   std::vector<std::string> folders;
   std::istringstream lines(text);
@@ -97,25 +97,25 @@ std::string find_compiler(const std::string& wanted) {
 
 }  // namespace
 
-// A compiler as it was found, and what is known of it. May be used from several threads at once.
+// A compiler and its properties. May be used from several threads at once.
 struct HostCompiler::Toolchain {
   std::string compiler;
   std::optional<FileStamp> stamp;  // of the compiler's file
   std::string version;             // the first line of --version
-  std::string build;               // which file, of which size and time
+  std::string build;               // path, size and time of the compiler's file
   HostTarget target;
   std::chrono::milliseconds limit;
-  mutable Mutex mutex;  // held while the compiler is asked
+  mutable Mutex mutex;  // held while the compiler is queried
   mutable std::optional<std::vector<std::string>> folders DWELL_GUARDED_BY(mutex);
 
-  // Where the compiler itself looks for headers; asked once.
+  // Returns the folders that the compiler searches by default; queried once.
   const std::vector<std::string>& system_folders() const;
-  // Calls `use` with all that names files in the unit, and how it is searched.
+  // Calls `use` with all text of the unit that may name files, and the search settings.
   template <class Use>
   auto search(const Unit& unit, Use use) const;
   // Compiles the text in `source`, a file in the folder of `job`.
   Object compile(const Unit& unit, const WorkingFolder::Job& job, const fs::path& source) const;
-  // The files that the compilation in `job` has read and the unit's fingerprint does not hold.
+  // Returns the files that the compilation in `job` read and the unit's fingerprint does not cover.
   std::vector<std::string> unnamed_files(const Unit& unit, const WorkingFolder::Job& job) const;
 };
 
@@ -149,13 +149,13 @@ Object HostCompiler::Toolchain::compile(const Unit& unit, const WorkingFolder::J
   const fs::path object = job.path() / "operator.so";
   const fs::path headers = job.path() / "headers";
   std::vector<std::string> arguments = {compiler};
-  // The folders before the flags, because both hold headers that are found before those of any other folder.
+  // Put these folders before the flags, so their headers take precedence.
   arguments.insert(arguments.end(), {"-I", job.include()});
   if (!unit.options.headers.empty()) arguments.insert(arguments.end(), {"-I", headers});
   for (const auto& [name, header] : unit.options.headers) write_file(headers / name, header);
   arguments.insert(arguments.end(), flags.begin(), flags.end());
   arguments.insert(arguments.end(), {"-MD", "-MT", "read", "-MF", job.path() / kReadByCompiler});
-  // Clang's own assembler does not tell what it reads.
+  // Clang's integrated assembler does not list the files it reads.
   if (!target.clang) arguments.insert(arguments.end(), {"-Xassembler", "--MD", "-Xassembler", job.path() / kReadByAssembler});
   arguments.insert(arguments.end(), {"-o", object, source});
   const ProcessResult result = run_process(arguments, limit, {"TMPDIR=" + job.path().string()});
@@ -189,18 +189,18 @@ std::vector<std::string> HostCompiler::Toolchain::unnamed_files(const Unit& unit
   std::error_code error;
   const fs::path here = fs::current_path(error);
   std::vector<std::string> files;
-  // dwell's own headers, those in memory, and what the compiler itself puts there.
+  // Skip dwell's headers, headers in memory, and the compiler's temporary files.
   const std::string own = job.include().parent_path().string() + '/';
   for (const std::string& file : listed_in(job.path() / kReadByCompiler)) {
     if (!file.starts_with(own)) files.push_back((here / file).string());
   }
-  // The assembler also names the source, which it has not read, as its author and as the compiler call it.
+  // The assembler also lists the source, by its author's name and the compiler's; skip both.
   for (const std::string& file : listed_in(job.path() / kReadByAssembler)) {
     if (!file.starts_with(own) && file != unit.file && fs::exists(file, error)) files.push_back((here / file).string());
   }
   files = search(unit, [&](std::string_view text, const IncludeSearch& how) { return unnamed_among(files, text, how); });
-  // Those of the system that every operator reads go by the compiler's build. Looked for in any case they would cost each look into the
-  // cache more than all else.
+  // Leave out system headers that every operator includes: the compiler's build identifies them. Checking them would dominate the cost of
+  // each cache look-up.
   static const std::string implied = implied_includes();
   const CompileOptions none;
   const std::vector<std::string> no_folders;
@@ -213,7 +213,7 @@ std::vector<std::string> HostCompiler::Toolchain::unnamed_files(const Unit& unit
 }
 
 struct HostCompiler::State {
-  Mutex mutex;  // held while the toolchain is made
+  Mutex mutex;  // held while the toolchain is searched
   std::shared_ptr<const Toolchain> toolchain DWELL_GUARDED_BY(mutex);
   WorkingFolder work;
 };
@@ -253,7 +253,7 @@ Object HostCompiler::compile(const Unit& unit) {
       write_file(source, text);
       return tools->compile(unit, job, source);
     } catch (const Error&) {
-      // The source is not to blame when somebody has removed it, or dwell's headers, from under the compiler.
+      // Try again if the source or dwell's headers were removed during the compilation.
       if (again == 0 || job.stands(source)) throw;
     }
   }

@@ -10,7 +10,7 @@ namespace dwell::jit {
 namespace {
 
 constexpr std::string_view kNeededToLoad = "dwell loads what the compiler makes, and chooses this itself";
-// The start-up code that these flags link in would do that to every thread that loads the object.
+// These flags link in start-up code that changes the rounding mode of each thread that loads the object.
 constexpr std::string_view kThreadMode = "it changes how the program's own threads round; use CompileOptions::fast_math";
 
 constexpr auto kRefusedByHost = std::to_array<RefusedFlag>({
@@ -91,10 +91,10 @@ std::vector<std::string> host_flags(const CompileOptions& options, const HostTar
       "-fno-plt",
       "-fdiagnostics-color=never",
   };
-  // A unique symbol would keep the object in memory for ever.
+  // A unique symbol would keep the object from being unloaded.
   if (!target.clang) flags.emplace_back("-fno-gnu-unique");
   if (options.fast_math) {
-    // The parts of -ffast-math, which by its own name would link in code that sets the denormal mode of the thread that loads the object.
+    // Pass the parts of -ffast-math: the flag itself links in code that sets the denormal mode of the thread that loads the object.
     flags.insert(flags.end(), {"-fno-math-errno", "-fno-trapping-math", "-fno-signed-zeros", "-fassociative-math", "-freciprocal-math",
                                "-ffinite-math-only"});
   }
@@ -110,8 +110,7 @@ std::vector<std::string> host_flags(const CompileOptions& options, const HostTar
   for (const std::string& path : checked_include_paths(options)) flags.push_back("-I" + path);
   flags.insert(flags.end(), target.flags.begin(), target.flags.end());
   flags.insert(flags.end(), options.flags.begin(), options.flags.end());
-  // A function that is declared and never defined should fail here, where the compiler's text reaches the author; but a sanitizer's
-  // runtime is in the program and not in the object.
+  // Report undefined functions here, where the compiler's text reaches the author; not with sanitizers, whose runtime is in the program.
   const auto sanitizes = [](const std::string& flag) { return flag.starts_with("-fsanitize"); };
   if (std::none_of(flags.begin(), flags.end(), sanitizes)) flags.emplace_back("-Wl,-z,defs");
   return flags;

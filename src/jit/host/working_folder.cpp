@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Cleaners remove single files by their age, too, so each is looked at.
+// Check each file: tools that clean temporary folders remove single files by age.
 bool is_whole(const TemporaryDirectory& folder) {
   const auto headers = embedded_headers();
   return folder.stands() && std::all_of(headers.begin(), headers.end(), [&](const EmbeddedFile& file) {
