@@ -12,20 +12,21 @@ namespace dwell::jit {
 
 namespace {
 
-// Read beside the attributes, and as undocumented as they are (nv_info.hpp). NVRTC 12.4 writes ABI version 7, 13.0 writes 8.
-constexpr std::uint8_t kWideArchitecture = 8;    // from this ABI version on, the architecture is bits 8 to 23 of e_flags, before 0 to 7
-constexpr std::uint32_t kReserving = 90;         // from here on, the section of shared memory counts what CUDA keeps of every block's
-constexpr std::uint32_t kReservedShared = 1024;  // so much
+// Undocumented, like the attributes (nv_info.hpp). NVRTC 12.4 writes ABI version 7, 13.0 writes 8.
+constexpr std::uint8_t kWideArchitecture =
+    8;                                    // from this ABI version on, the architecture is in bits 8 to 23 of e_flags; before, in 0 to 7
+constexpr std::uint32_t kReserving = 90;  // from this architecture on, the shared memory section includes the bytes CUDA reserves per block
+constexpr std::uint32_t kReservedShared = 1024;              // these bytes
 constexpr std::string_view kConstants = ".nv.constant3";     // __constant__ variables of the whole image; bank 0 holds parameters
 constexpr std::string_view kOwnShared = ".nv_debug.shared";  // __shared__ variables of an object that is not linked
-constexpr unsigned kDeepest = 256;  // calls within calls that are followed: more than any compiler emits for an operator
+constexpr unsigned kDeepest = 256;  // depth to which nested calls are followed: more than compilers emit for an operator
 
 using nv_info::Attribute;
 using nv_info::Number;
 
 std::uint32_t word_at(std::span<const std::byte> bytes, std::size_t offset) { return nv_info::value_at<std::uint32_t>(bytes, offset); }
 
-// Figures of an image are compared with limits: one that does not fit is the largest, never a small one.
+// Clamps a figure to 32 bits: it must not wrap around, since figures are compared with limits.
 std::uint32_t saturated(std::uint64_t value) {
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(value, std::numeric_limits<std::uint32_t>::max()));
 }
@@ -68,8 +69,8 @@ void Cubin::read_functions() {
   });
 }
 
-// .nv.callgraph holds pairs {caller, callee} of symbols in parts that {0, -1}, {0, -2}, ... begin. The calls by name are the first part;
-// the others list the calls through pointers.
+// .nv.callgraph holds pairs {caller, callee} of symbols, in parts that begin with {0, -1}, {0, -2}, ... The first part lists direct calls,
+// the others calls through pointers.
 void Cubin::read_calls() {
   const Elf::Section* const graph = elf_.section(".nv.callgraph");
   if (graph == nullptr) return;
@@ -117,7 +118,7 @@ std::uint32_t Cubin::barriers_of(std::string_view function, const Elf::Section& 
 
 Resources Cubin::reach(std::uint32_t symbol, std::map<std::uint32_t, Resources>& known, unsigned depth) const {
   if (const auto at = known.find(symbol); at != known.end()) return at->second;
-  Resources& all = known[symbol];  // also ends recursion, whose stack nothing tells
+  Resources& all = known[symbol];  // also ends recursion, whose stack size is unknown
   if (symbol >= elf_.symbols().size() || depth > kDeepest) return all;
   const std::string_view name = elf_.symbols()[symbol].name;
   if (const auto at = functions_.find(symbol); at != functions_.end())
@@ -151,7 +152,7 @@ std::optional<Resources> Cubin::function(std::string_view name) const {
 std::optional<Resources> Cubin::kernel(std::string_view name) const {
   auto resources = function(name);
   if (!resources) return std::nullopt;
-  // With what it calls through pointers.
+  // Includes calls through pointers.
   if (const auto at = functions_.find(elf_.symbol(name)->index); at != functions_.end() && at->second.min_stack_bytes)
     resources->stack_bytes = *at->second.min_stack_bytes;
   const std::uint32_t shared = size_of(elf_, joined(".nv.shared.", name));

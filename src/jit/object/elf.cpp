@@ -13,13 +13,13 @@ namespace dwell::jit {
 
 namespace {
 
-// The part [offset, offset + size) of `bytes`, or nothing where it does not lie inside.
+// Returns `bytes` [offset, offset + size), or nothing if out of range.
 std::optional<std::span<const std::byte>> part(std::span<const std::byte> bytes, std::uint64_t offset, std::uint64_t size) {
   if (offset > bytes.size() || size > bytes.size() - offset) return std::nullopt;
   return bytes.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(size));
 }
 
-// A T at `offset`, which need not be aligned.
+// Returns the T at `offset`, which need not be aligned.
 template <class T>
 std::optional<T> value_at(std::span<const std::byte> bytes, std::uint64_t offset) {
   const auto from = part(bytes, offset, sizeof(T));
@@ -29,7 +29,7 @@ std::optional<T> value_at(std::span<const std::byte> bytes, std::uint64_t offset
   return value;
 }
 
-// The string at `offset` of a string table; empty where it has no end.
+// Returns the string at `offset` of a string table; empty if it is not terminated.
 std::string_view string_at(std::span<const std::byte> table, std::uint64_t offset) {
   if (offset >= table.size()) return {};
   const auto from = table.subspan(static_cast<std::size_t>(offset));
@@ -50,7 +50,7 @@ std::optional<Elf> Elf::open(std::span<const std::byte> bytes) {
   elf.machine_ = header->e_machine;
   elf.flags_ = header->e_flags;
   elf.abi_version_ = header->e_ident[EI_ABIVERSION];
-  // Numbers that do not fit into the file's head stand in the first section's.
+  // Numbers that do not fit the file header are in the first section header.
   const auto first = header->e_shoff != 0 ? value_at<Elf64_Shdr>(bytes, header->e_shoff) : std::nullopt;
   const std::uint64_t count = header->e_shnum == 0 && first ? first->sh_size : header->e_shnum;
   const std::uint64_t name_table = header->e_shstrndx == SHN_XINDEX && first ? first->sh_link : header->e_shstrndx;
@@ -111,19 +111,19 @@ std::span<const std::byte> Elf::symbol_bytes(std::string_view name) const {
   const Symbol* const at = symbol(name);
   if (at == nullptr || at->section >= sections_.size()) return {};
   const Section& home = sections_[at->section];
-  // In a relocatable file sections have no address, so this is right for both kinds of value.
+  // Correct for relocatable files too: their sections have address 0.
   if (at->value < home.address) return {};
   return part(home.bytes, at->value - home.address, at->size).value_or(std::span<const std::byte>{});
 }
 
 namespace {
 
-// Empty when the record makes no sense.
+// Returns nothing if the record is invalid.
 std::optional<Signature> signature_in(std::span<const std::byte> bytes) {
   const auto record = value_at<SignatureRecord>(bytes, 0);
   if (!record || record->magic != kSignatureMagic || record->count > kMaxParameters) return std::nullopt;
   for (const Parameter& parameter : std::span(record->parameters).first(record->count)) {
-    // The kinds in between are of ordinary kernels.
+    // The kinds in between belong to ordinary kernels.
     if (parameter.kind > Kind::const_span && parameter.kind != Kind::exec) return std::nullopt;
     if (parameter.element >= Kind::span && parameter.element != Kind::exec) return std::nullopt;
   }
@@ -136,7 +136,7 @@ std::optional<Signature> read_signature(std::span<const std::byte> object, const
   const auto elf = Elf::open(object);
   if (!elf) return std::nullopt;
   const auto bytes = elf->symbol_bytes(symbol + "_signature");
-  return signature_in(bytes);  // clang's address sanitizer has more bytes behind it
+  return signature_in(bytes);  // clang's address sanitizer appends bytes
 }
 
 std::optional<std::vector<Use>> read_uses(std::span<const std::byte> object, const std::string& symbol) {

@@ -15,7 +15,7 @@ namespace dwell::jit {
 
 namespace {
 
-// The sizes of a kernel's parameters by ordinal; nothing when the section makes no sense.
+// Returns the sizes of a kernel's parameters by ordinal; nothing if the section is invalid.
 std::optional<std::vector<std::size_t>> parameter_sizes(std::span<const std::byte> info) {
   using nv_info::Number;
   std::vector<std::size_t> sizes;
@@ -37,7 +37,7 @@ std::string demangled(const std::string& symbol) {
   return status == 0 && text != nullptr ? text.get() : std::string();
 }
 
-// Where the parameter list that ends `text` begins; npos if there is none.
+// Returns the start of the parameter list at the end of `text`; npos if there is none.
 std::size_t list_start(std::string_view text) {
   if (!text.ends_with(')')) return std::string_view::npos;
   int depth = 0;
@@ -48,7 +48,7 @@ std::size_t list_start(std::string_view text) {
   return std::string_view::npos;
 }
 
-// Calls `at(i)` for the commas (or whatever `wanted` is) of `text` that no bracket encloses.
+// Calls `at(i)` for each `wanted` in `text` outside of brackets.
 template <class At>
 void for_each_outer(std::string_view text, char wanted, At at) {
   int depth = 0;
@@ -59,14 +59,14 @@ void for_each_outer(std::string_view text, char wanted, At at) {
   }
 }
 
-// "void n::(anonymous namespace)::f<int>(int)" as "n::f<int>".
+// Returns "n::f<int>" for "void n::(anonymous namespace)::f<int>(int)".
 std::string name_of(std::string_view text) {
   const std::size_t end = list_start(text);
   if (end == std::string_view::npos || end == 0) return {};
   std::string name(text.substr(0, end));
   constexpr std::string_view anonymous = "(anonymous namespace)::";
   for (std::size_t at = 0; (at = name.find(anonymous)) != std::string::npos;) name.erase(at, anonymous.size());
-  // Only templates carry the type that they return.
+  // Strip the return type, which only templates have.
   std::size_t start = 0;
   for_each_outer(name, ' ', [&](std::size_t at) { start = at + 1; });
   return name.substr(start);
@@ -122,7 +122,7 @@ Signature signature_of(std::string_view text, const std::vector<std::size_t>& si
   const std::vector<std::string_view> types = parameter_types(text);
   std::vector<Parameter> parameters;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
-    // Where text and image disagree, the image is right.
+    // If they disagree, trust the image.
     if (types.size() == sizes.size())
       parameters.push_back(kernel_parameter(types[i], sizes[i]));
     else

@@ -8,14 +8,14 @@ namespace dwell::jit {
 namespace {
 
 constexpr std::uint32_t kLanes = 32;
-constexpr std::uint32_t kRegisterFile = 65536;  // a multiprocessor, and the most a block may have
+constexpr std::uint32_t kRegisterFile = 65536;  // per multiprocessor; also the limit per block
 constexpr std::uint32_t kMaxRegisters = 255;
 constexpr std::uint32_t kRegisterGranule = 256;
-constexpr std::uint32_t kParts = 4;  // of a multiprocessor, each with its own registers
+constexpr std::uint32_t kParts = 4;  // per multiprocessor, each with its own registers
 constexpr std::uint32_t kMaxThreads = 1024;
 constexpr std::uint32_t kReserved = 1024;
 
-// The resources of a multiprocessor of a compute capability.
+// The resources of a multiprocessor, by compute capability.
 struct Multiprocessor {
   std::uint32_t architecture;
   std::uint32_t warps;
@@ -39,7 +39,7 @@ std::uint32_t by_registers(std::uint32_t registers, std::uint32_t warps) {
   if (registers > kMaxRegisters) return 0;
   const std::uint32_t a_warp = round_up(std::uint64_t{registers} * kLanes, kRegisterGranule);
   if (a_warp == 0) return kRegisterFile;
-  // A launch is checked as if every part had to hold the same number of the block's warps.
+  // The driver checks a launch as if each part held the same number of the block's warps.
   if (std::uint64_t{a_warp} * round_up(warps, kParts) > kRegisterFile) return 0;
   return kRegisterFile / kParts / a_warp * kParts / warps;
 }
