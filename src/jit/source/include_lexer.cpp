@@ -14,7 +14,7 @@ namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// A table, because most of the time goes into asking: a header of the system leads to megabytes.
+// A table, because these checks take most of the time: a system header leads to megabytes.
 constexpr auto kWord = [] {
   std::array<bool, 256> table{};
   for (std::size_t c = 0; c < table.size(); ++c)
@@ -23,14 +23,14 @@ constexpr auto kWord = [] {
 }();
 bool is_word(char c) { return kWord[static_cast<unsigned char>(c)]; }
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\v' || c == '\f'; }
-// Compilers end a line at LF, at CR LF, and at CR alone. CR LF counts as two ends here, which makes no difference.
+// Compilers end a line at LF, CR LF or CR. CR LF counts as two line ends here, which makes no difference.
 bool is_line_end(char c) { return c == '\n' || c == '\r'; }
 
 bool is_one_of(std::string_view word, std::initializer_list<std::string_view> words) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-// A text in which lines that end in a backslash go on.
+// Reads a text; splices lines that end in a backslash.
 class Lexer {
  public:
   explicit Lexer(std::string_view text) : text_(text) { splice(); }
@@ -61,7 +61,7 @@ class Lexer {
  private:
   bool at_end() const { return at_ >= text_.size(); }
   char peek() const { return at_end() ? '\0' : text_[at_]; }
-  // Only asked for pairs of punctuation, which nobody splits by a spliced line.
+  // Called only for pairs of punctuation; assumes that no spliced line splits one.
   bool starts(std::string_view what) const { return text_.substr(at_).starts_with(what); }
   void advance(std::size_t count = 1) {
     at_ = std::min(at_ + count, text_.size());
@@ -85,7 +85,7 @@ class Lexer {
   void skip_blanks() {
     while (is_blank(peek()) || starts("/*")) skip_blank();
   }
-  // The same across lines.
+  // As skip_blanks, across lines.
   void skip_space() {
     while (is_blank(peek()) || is_line_end(peek()) || starts("/*") || starts("//")) skip_blank();
   }
@@ -106,7 +106,7 @@ class Lexer {
     return spliced_word_;
   }
 
-  // A token that is no directive: only the bounds of literals and comments matter.
+  // Skips a token outside of directives: only the bounds of literals and comments matter.
   void skip_token() {
     const char c = peek();
     if (c == '"') {
@@ -114,7 +114,7 @@ class Lexer {
     } else if (c == '\'') {
       literal();
     } else if (is_digit(c)) {
-      // A number may hold apostrophes: 1'000.
+      // A number may contain apostrophes: 1'000.
       while (is_word(peek()) || peek() == '.' || (peek() == '\'' && at_ + 1 < text_.size() && is_word(text_[at_ + 1]))) advance();
     } else if (is_word(c)) {
       const std::string_view name = word();
@@ -130,8 +130,8 @@ class Lexer {
   }
   static bool is_prefix(std::string_view name) { return is_one_of(name, {"R", "LR", "uR", "UR", "u8R", "L", "u", "U", "u8"}); }
 
-  // Skips a character or string literal; its text as it is written, without the quotes. It ends with its line, if nothing ends it before:
-  // text that a conditional leaves out may hold an apostrophe.
+  // Skips a character or string literal. Returns its text as written, without quotes. Ends at the line's end at the latest: text that a
+  // conditional leaves out may contain an apostrophe.
   std::string_view literal() {
     const char quote = peek();
     advance();
@@ -141,7 +141,7 @@ class Lexer {
     if (peek() == quote) advance();
     return content;
   }
-  // The same for a raw string, in which lines are not spliced.
+  // As literal, for a raw string: lines are not spliced in it.
   std::string_view raw_literal() {
     const std::size_t open = text_.find('(', at_);
     if (open == std::string_view::npos || open - at_ > 17) return literal();
@@ -152,10 +152,10 @@ class Lexer {
     return text_.substr(open + 1, end - open - 1);
   }
 
-  // String literals that stand one behind the other and so make one.
+  // Adjacent string literals, which form one.
   struct Strings {
-    std::string text;       // in lower case, as the assembler reads it; with escape sequences as they are written
-    bool are_plain = true;  // no escape sequence but those for characters that are common in assembly
+    std::string text;       // in lower case, since the assembler ignores case; escape sequences as written
+    bool are_plain = true;  // no escape sequences except those common in assembly
     void add(std::string_view one, bool raw) {
       for (std::size_t i = 0; i < one.size(); ++i) {
         if (one[i] == '\\' && !raw) {
@@ -171,7 +171,7 @@ class Lexer {
     }
     bool has(std::string_view what) const { return text.find(what) != std::string::npos; }
   };
-  // Skips the string at this place, and those behind it; `prefix` is already taken.
+  // Skips the string at this place and adjacent ones; `prefix` is already read.
   Strings strings(std::string_view prefix) {
     Strings all;
     std::size_t end = at_;
@@ -182,17 +182,17 @@ class Lexer {
       skip_space();
     }
     at_ = end;
-    // Also where a macro hides the word asm.
+    // Checked in every string: a macro may hide the word asm.
     if (all.has(".incbin") || all.has(".include")) found_.by_assembler = true;
     return all;
   }
-  // Takes the prefix of a string, which may be empty; nothing where no string follows.
+  // Reads the prefix of a string, which may be empty; nothing if no string follows.
   std::optional<std::string_view> take_prefix() {
     const std::string_view prefix = word();
     return peek() == '"' && (prefix.empty() || is_prefix(prefix)) ? std::optional(prefix) : std::nullopt;
   }
-  // Looks at what follows the word asm: volatile ("text" "text" : ...). The text must be plain: one that a macro or an escape sequence adds
-  // to may say anything, as may one that defines a macro of the assembler's or prints an operand into a directive.
+  // Checks the text after the word asm: volatile ("text" "text" : ...). The text must be plain. It may contain any directive if it uses
+  // macros or escape sequences, defines an assembler macro, or prints an operand into a directive.
   void assembly() {
     const std::size_t start = at_;
     if (!is_plain_assembly()) found_.by_assembler = true;
@@ -224,7 +224,7 @@ class Lexer {
     } else if (name == "include_next") {
       include(true);
     }
-    // The rest of the line is read as tokens: an #if may ask for a file, and a comment may begin.
+    // The caller reads the rest of the line as tokens: #if may contain __has_include, and a comment may begin.
   }
   void include(bool next) {
     skip_blanks();
@@ -237,7 +237,7 @@ class Lexer {
     skip_blanks();
     if (!take_name(false)) found_.by_macro = true;
   }
-  // Takes <name> or "name"; false, and nothing taken, when there is none.
+  // Reads <name> or "name"; false, with nothing read, if there is none.
   bool take_name(bool next) {
     const char open = peek();
     if (open != '<' && open != '"') return false;

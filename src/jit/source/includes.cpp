@@ -24,25 +24,25 @@ constexpr std::size_t kFilesRemembered = 8192;
 constexpr std::size_t kLongestFile = std::size_t{1} << 28U;
 constexpr std::chrono::seconds kSystemStays{1};
 
-// A file as it was read.
+// A file's content at the time it was read.
 struct ReadFile {
   FileStamp stamp;
-  bool settled = false;   // whether a later write would surely have another time
-  bool too_long = false;  // and not read
+  bool settled = false;   // whether any later write is sure to change the stamp
+  bool too_long = false;  // not read
   Digest contents{};
   Inclusions inclusions;
 };
 
 using Names = std::unordered_set<std::string>;
 
-// The digest of all headers behind one of the system's.
+// The digest of all headers that a system header includes.
 struct SystemHeader {
   std::string digest;
-  Names names;  // that they ask for, up to the first slash: a file or folder of such a name in the user's folders may hide one of them
+  Names names;  // that they include, up to the first slash: a file or folder of this name in a user's folder may hide a header
   std::chrono::steady_clock::time_point made;
 };
 
-// All that the process has read and found so far. May be used from several threads at once.
+// The process's cache of files, folders and search results. May be used from several threads at once.
 class Memory {
  public:
   static Memory& get() {
@@ -50,7 +50,7 @@ class Memory {
     return memory;
   }
 
-  // The file at `path` as it is now; null when there is none.
+  // Returns the current file at `path`; null if there is none.
   std::shared_ptr<const ReadFile> read(const std::string& path) {
     const auto stamp = stamp_of(path);
     if (!stamp) return nullptr;
@@ -75,7 +75,7 @@ class Memory {
     return made;
   }
 
-  // Where `name` was last found in the system's folders; empty when it was not. `read` gives the file.
+  // Returns the path where `name` was last found in the system's folders; empty if unknown. `read` returns the file.
   std::string found(const std::string& folders, const std::string& name) {
     const Lock lock(mutex_);
     const auto known = found_.find(folders + '\n' + name);
@@ -87,7 +87,7 @@ class Memory {
     found_.insert_or_assign(folders + '\n' + name, path);
   }
 
-  // The result for system header `name` of a moment ago; null when that was too long ago.
+  // Returns the recent result for system header `name`; null if there is none or it is older than kSystemStays.
   std::shared_ptr<const SystemHeader> system_header(const std::string& folders, const std::string& name) {
     const Lock lock(mutex_);
     const auto known = system_.find(folders + '\n' + name);
@@ -100,7 +100,7 @@ class Memory {
     system_.insert_or_assign(folders + '\n' + name, std::move(header));
   }
 
-  // The names in the folder at `path`, which may have none; null when that cannot be told.
+  // Returns the names in the folder at `path`, possibly none; null if it cannot be read.
   std::shared_ptr<const Names> listing(const std::string& path) {
     const auto stamp = folder_stamp_of(path);
     if (!stamp) return nullptr;
@@ -127,7 +127,7 @@ class Memory {
     std::shared_ptr<const Names> names;
   };
 
-  // The clock of files advances in steps of a few milliseconds: a file written just now may be written again at the same time.
+  // File times advance in steps of a few milliseconds: a recently written file may change again within its time stamp.
   static bool is_settled(const FileStamp& stamp) {
     return std::chrono::system_clock::now().time_since_epoch() - stamp.changed > std::chrono::milliseconds(100);
   }
@@ -141,7 +141,7 @@ class Memory {
 
 std::string folder_of(const std::string& path) { return path.substr(0, path.rfind('/')); }
 
-// `path` without "..", where that leads to the same file: headers that include each other as "../x/y.h" would have ever longer names.
+// Returns `path` without "..", if it leads to the same file: headers that include each other as "../x/y.h" would get ever longer names.
 std::string shorter(const std::string& path) {
   if (path.find("/.") == std::string::npos) return path;
   std::string normal = std::filesystem::path(path).lexically_normal();
@@ -151,7 +151,7 @@ std::string shorter(const std::string& path) {
 // Follows inclusions, each file once.
 class Walk {
  public:
-  // `seen`, if there is one, receives all files, also those whose digest is known.
+  // `seen`, if not null, receives all files, also those whose digest is known.
   explicit Walk(const IncludeSearch& search, std::set<FileId>* seen = nullptr) : search_(search), seen_files_(seen) {}
 
   std::optional<std::string> run(std::string_view text) {
@@ -178,7 +178,7 @@ class Walk {
     std::shared_ptr<const ReadFile> file;
   };
 
-  // `folder` is that of the file that asks; empty for a text in memory. False when it cannot be told.
+  // `folder`: of the including file; empty for a text in memory. False if the inclusions cannot be determined.
   bool follow(const Inclusions& inclusions, const std::string& folder, bool system) {
     if (inclusions.by_macro && !(system && search_.compiler_tells)) return false;
     if (inclusions.by_assembler && !system && search_.assembler_reads) return false;
@@ -218,8 +218,8 @@ class Walk {
     asked_system_ = true;
   }
 
-  // Adds the digest of everything that a header of the system leads to, which is the same for every source. False, and nothing is added, if
-  // a header of the user's may hide one of those.
+  // Adds the digest of all that a system header includes, which is the same for every source. False, with nothing added, if a user's header
+  // may hide one of these.
   bool add_system(const std::string& name) {
     ask_system();
     auto header = seen_files_ == nullptr ? Memory::get().system_header(system_key_, name) : nullptr;
@@ -261,8 +261,8 @@ class Walk {
     });
   }
 
-  // A file that no #include names. Where it lies in one of the folders, a macro may name it from there, so that a file of the same name in
-  // a folder before would hide it.
+  // Adds a file that no #include names. A macro may name it relative to one of the folders; then a file of this name in an earlier folder
+  // would hide it.
   void take_unnamed(const std::string& path) {
     ask_system();
     const auto look_from = [&](const std::string& place, bool system) {
@@ -295,7 +295,7 @@ class Walk {
     return found;
   }
 
-  // Whether there is such a file; it is then part of the digest and will be followed.
+  // Adds a file to the digest, and queues its inclusions. False if it does not exist.
   bool take(const std::string& given, bool system) {
     const std::string path = shorter(given);
     if (seen_.contains(path)) return true;
@@ -315,14 +315,14 @@ class Walk {
     empty_ = false;
   }
 
-  // In place of the digest of a system header that leads to files that cannot be told.
+  // Replaces the digest of a system header whose inclusions cannot be determined.
   static constexpr const char* kCannotBeTold = "cannot be told";
 
   const IncludeSearch& search_;
   std::set<FileId>* seen_files_;
   bool can_be_told_ = true;
-  bool inside_system_ = false;  // follows one header of the system, for add_system
-  Names names_;                 // and the names that it asks for
+  bool inside_system_ = false;  // follows one system header, for add_system
+  Names names_;                 // the names it includes
   CacheKey key_;
   bool empty_ = true;
   std::vector<Found> queue_;

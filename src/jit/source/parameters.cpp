@@ -12,7 +12,7 @@ namespace {
 bool is_space(char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; }
 bool is_letter(char c) { return c == '_' || std::isalnum(static_cast<unsigned char>(c)) != 0; }
 
-// One blank for each run of them, none at the ends.
+// Returns `text` with runs of blanks collapsed, and none at the ends.
 std::string tidy(std::string_view text) {
   std::string tidied;
   for (const char c : text) {
@@ -25,7 +25,7 @@ std::string tidy(std::string_view text) {
   return tidied;
 }
 
-// A declaration of one parameter without its name and default.
+// Returns a parameter's declaration without its name and default.
 std::string type_in(std::string_view declaration) {
   std::string text = tidy(declaration.substr(0, declaration.find('=')));
   std::size_t name = text.size();
@@ -40,15 +40,15 @@ std::string type_in(std::string_view declaration) {
   return type;
 }
 
-// Whether a type's text is the group's, by value.
+// Whether a type's text names dwell::Group, by value.
 bool is_group(std::string_view type) { return type.ends_with("Group") || type.ends_with("Group const"); }
 
-// References to const stay where the arguments lie.
+// References to const are allowed: they refer to the task's arguments.
 bool is_wrong_reference(std::string_view type) {
   return type.ends_with("&&") || (type.ends_with('&') && !type.starts_with("const ") && type.find(" const") == std::string_view::npos);
 }
 
-// The words of a failed static_assert on `line`, as each compiler has them: behind a colon, or in quotes at the end.
+// Returns the message of a failed static_assert on `line`: after a colon or in quotes at the end, depending on the compiler.
 std::string_view assertion_in(std::string_view line) {
   const std::size_t failed = std::min(line.find("static assertion failed"), line.find("static_assert failed"));
   if (failed == std::string_view::npos) return {};
@@ -62,7 +62,7 @@ std::string_view assertion_in(std::string_view line) {
   return words == std::string_view::npos ? std::string_view() : line.substr(words + 2);
 }
 
-// What dwell's own header of signatures found fault with.
+// Returns the message of a static_assert in dwell's headers of signatures.
 std::string_view fault_in(std::string_view log) {
   while (!log.empty()) {
     const std::string_view line = log.substr(0, log.find('\n'));
@@ -74,7 +74,7 @@ std::string_view fault_in(std::string_view log) {
   return {};
 }
 
-// The type that the compiler was at, "Describe<std::vector<float> >" or "Describe<T> [with T=std::vector<float>]".
+// Returns T in "Describe<std::vector<float> >" or "Describe<T> [with T=std::vector<float>]".
 std::string_view described_in(std::string_view log) {
   std::size_t at = log.find("Describe<T> [with T");
   if (at != std::string_view::npos) {
@@ -85,7 +85,7 @@ std::string_view described_in(std::string_view log) {
   return at == std::string_view::npos ? std::string_view() : log.substr(at + 9, log.find('\n', at) - at - 9);
 }
 
-// "std::vector<float>" has the name "vector".
+// Returns "vector" for "std::vector<float>".
 std::string_view base_name_of(std::string_view type) {
   type = type.substr(0, type.find_first_of("<&*"));
   while (!type.empty() && !is_letter(type.back())) type.remove_suffix(1);
@@ -143,7 +143,7 @@ std::optional<std::string> wrong_parameter(std::string_view text, std::string_vi
   if (!parameters) return std::nullopt;
   const std::string_view fault = fault_in(log);
   const std::string_view described = described_in(log);
-  // Any other signature has an Export, and of a template no signature is known. A name of the user's may stand for the group's.
+  // Only a signature without a group fails this way. The signature of a template is unknown, and the user's alias may stand for the group.
   const bool no_group = log.find("Export<void") != std::string_view::npos && fault.empty() && described.empty();
   if (no_group && parameters->empty()) return "its first parameter must be dwell::Group, it has none";
   if (no_group && !is_group(parameters->front().type)) return "its first parameter must be dwell::Group, it is " + parameters->front().type;

@@ -17,10 +17,10 @@ constexpr std::size_t kLongestLog = 16384;
 
 std::string file_of(const Unit& unit) { return unit.file.empty() ? "<" + unit.name + ">" : unit.file; }
 
-// Follows a text line by line, as far as it consists of blanks, comments and directives.
+// Reads the lines of a text while they contain only blanks, comments and directives.
 class Prelude {
  public:
-  // Whether `line` (without its end) holds nothing else.
+  // Whether `line` (without its line end) contains nothing else.
   bool take(std::string_view line) {
     if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
     const bool goes_on = !line.empty() && line.back() == '\\';
@@ -76,8 +76,8 @@ class Prelude {
   bool continued_ = false;
 };
 
-// The number (from 1) of the first #include line behind the leading part, or 0. It ends up inside a namespace, with errors that are hard
-// to read.
+// Returns the number (from 1) of the first #include line after the leading part, or 0. Such a header would be included inside a namespace,
+// with unreadable errors.
 int late_include(std::string_view text) {
   const std::size_t start = leading_part(text);
   int number = static_cast<int>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(start), '\n'));
@@ -115,7 +115,7 @@ bool is_error(std::string_view line) {
          line.find("undefined reference") != std::string_view::npos;
 }
 
-// Whether `line` is an error at the export or in dwell's own headers; compilers name the place first.
+// Whether `line` is an error at the export or in dwell's headers; compilers put the location first.
 bool is_own_error(const Unit& unit, std::string_view line) {
   if (!is_error(line) || line.starts_with(file_of(unit))) return false;
   const std::size_t header = std::min(line.find("dwell/device/"), line.find("dwell/device.hpp"));
@@ -131,7 +131,7 @@ bool is_missing_operator(const Unit& unit, std::string_view line) {
   return false;
 }
 
-// The names in DWELL_OPERATOR(name) in `text`, for a hint.
+// Returns the names in DWELL_OPERATOR(name) in `text`, for a hint.
 std::string operators_in(std::string_view text) {
   std::string names;
   constexpr std::string_view macro = "DWELL_OPERATOR(";
@@ -145,7 +145,7 @@ std::string operators_in(std::string_view text) {
   return names;
 }
 
-// A name expression goes into a line of its own: it must not be able to end that line or what stands around it.
+// A name expression is put on a line of its own: it must not end the line or the construct around it.
 void check_expression(const Unit& unit, const std::string& expression) {
   const auto refuse = [&](const std::string& why) {
     throw Error(errc::invalid_argument, "'" + expression + "' names no instance of operator " + unit.name + ": " + why + "; write " +
@@ -166,7 +166,7 @@ void check_expression(const Unit& unit, const std::string& expression) {
   if (depth != 0) refuse("its parentheses do not match");
 }
 
-// Whether the text defines the operator as a template: the declaration that the macro ends begins with that word.
+// Whether the text defines the operator as a template: its declaration begins with that word.
 bool is_template(const Unit& unit) {
   const std::string text = declarations_in(unit.text);
   const std::size_t end = text.find("DWELL_OPERATOR(" + unit.name + ")");
@@ -203,7 +203,7 @@ std::size_t leading_part(std::string_view text) {
   std::size_t settled = 0;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = text.find('\n', at);
-    // A last line without an end is left to the rest, which then starts on a line of its own in any case.
+    // Leave a last line without a line end to the rest, which then starts on its own line.
     if (end == std::string_view::npos || !prelude.take(text.substr(at, end - at))) break;
     at = end + 1;
     if (prelude.settled()) settled = at;
@@ -227,12 +227,12 @@ std::string wrapped_source(const Unit& unit) {
   std::string text = "#include <dwell/device.hpp>\n";
   text += line_directive(unit.line, file);
   text += lead;
-  // A helper of the user's may call itself, which g++ refuses to make part of its caller.
+  // A user's helper may be recursive, which g++ refuses to inline always.
   text += "#undef DWELL_DEVICE\n#define DWELL_DEVICE DWELL_DEVICE_HELPER\n";
   text += "namespace {\n";
   text += line_directive(unit.line + lines, file);
   text += unit.text.substr(start);
-  // Two line ends, because the first one may be swallowed by a backslash.
+  // Two line ends: a backslash may swallow the first.
   text += "\n\n" + at_export + "}\n" + at_export;
   for (const Export& one : unit.exports) text += "DWELL_EXPORT(" + one.symbol + ", " + one.expression + ")\n";
   if (!unit.exports.empty()) {
@@ -246,7 +246,7 @@ std::string readable_log(const Unit& unit, std::string_view log) {
   std::string text;
   bool user_error = false;
   for (const std::string_view line : lines_of(log)) {
-    // Behind an error of the user's own, the export's errors are noise, and they come last.
+    // Stop at the export's errors after an error of the user's: they come last, and are noise.
     if (user_error && (line.starts_with(kExport) || is_own_error(unit, line))) break;
     user_error = user_error || (is_error(line) && !is_own_error(unit, line));
     text += line.substr(0, kLongestLine);
