@@ -59,7 +59,7 @@ void throw_too_many_words() {
 void throw_unusable_buffer(const BufferUse* use, const Shell* shell) {
   if (use->shell == nullptr) throw Error(errc::invalid_argument, "a buffer among the arguments is empty: make it with `allocate`");
   if (use->shell->core() == nullptr) throw static_cast<const BufferState*>(use)->gone();
-  // The list began with a buffer of an earlier generation.
+  // The list begins with a buffer of an earlier generation.
   if (shell != nullptr && shell->core() == nullptr && !shell->lineage->closed.load()) throw_foreign_arguments(shell);
   throw Error(errc::invalid_argument, "a buffer among the arguments belongs to another runtime");
 }

@@ -18,7 +18,7 @@ Runtime::Runtime(Options options) : shell_(detail::open_first(std::move(options)
 Runtime::~Runtime() {
   if (shell_ == nullptr || shell_->lineage->is_forked()) return;
   try {
-    // Inside its own callback, for which close would wait.
+    // Called in the runtime's own callback, for which close would wait.
     if (shell_->core() != nullptr && Callback::inside(shell_->lineage->runtime) != nullptr) {
       Callback::put_off([shell = shell_] {
         try {

@@ -51,7 +51,7 @@ std::optional<HostCall> HostCalls::find(std::shared_ptr<HostCaller>& caller, std
     const bool over = flight->coming == 0 && flight->tasks.empty() && (!flight->last || done_(*flight->last));
     if (const std::optional<HostCall> call = flight->caller->next()) {
       caller = flight->caller;
-      flights_.splice(flights_.end(), flights_, flight);  // the others' turn first
+      flights_.splice(flights_.end(), flights_, flight);  // serves the others first
       return call;
     }
     if (over) ended.splice(ended.end(), flights_, flight);

@@ -14,7 +14,7 @@ namespace dwell::runtime {
 
 namespace {
 
-// A cell's number has 31 bits beside a mark.
+// A cell's number has 31 bits, next to a mark.
 constexpr std::uint64_t kArenaLimit = static_cast<std::uint64_t>(device::kPoisoned) * device::kCell;
 
 // The limit to which an arena of `bytes` may grow: the device's memory.

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kRounds = 64;
 
-// Of one read: the device's clock before and behind it, and the word.
+// One read of the host's clock word, and the device's clock before and after it.
 struct Round {
   std::uint64_t before;
   std::uint64_t behind;
@@ -47,7 +47,7 @@ extern "C" __global__ void dwell_clock_probe(const unsigned long long* host, uns
 
 ClockReading ClockProbe::read() {
   if (module_ == nullptr) module_ = kernels_.compile(Source{kProbe});
-  // Not kept when this throws: the kernel may still write there.
+  // Not reused if this throws: the kernel may still write to it.
   std::unique_ptr<backend::Allocation> memory = std::move(memory_);
   if (memory == nullptr) memory = kernels_.backend.allocate_host(sizeof(Shared));
   auto* const shared = new (memory->host()) Shared{};

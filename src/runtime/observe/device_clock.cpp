@@ -11,13 +11,13 @@ namespace dwell::runtime {
 namespace {
 
 constexpr double kBaseAge = 2e9;  // ns
-constexpr double kWorse = 1.5;    // times the error after the last reading, before another one is taken
+constexpr double kWorse = 1.5;    // factor by which the error must grow before another reading
 
 }  // namespace
 
 DeviceClock::DeviceClock(Read read) : read_(std::move(read)) {
   if (read_ == nullptr) return;
-  // A GPU's timer counts from the epoch of the system's clock, as the driver has set it.
+  // A GPU's timer counts from the epoch of the system clock, as set by the driver.
   const auto system = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch());
   last_.offset_ns = HostEvents::now() - system.count();
 }
@@ -33,7 +33,7 @@ void DeviceClock::align(double most_ns) {
   const Lock lock(mutex_);
   if (!known_) base_ = now;
   const auto apart = static_cast<double>(now.host_ns - base_.host_ns);
-  // The further apart the two are, the better the drift is known; but it changes with the temperature.
+  // Readings further apart give a more exact drift, but it changes with the temperature.
   const double drift_error = (now.error_ns + base_.error_ns) / apart;
   if (apart > 0 && (drift_error < kUnknownDrift)) {
     drift_ = static_cast<double>(now.offset_ns - base_.offset_ns) / apart;

@@ -24,7 +24,7 @@ using live::FlightEnd;
 using live::FlightFile;
 
 constexpr std::array kSignals = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
-constexpr std::size_t kMostFiles = 64;  // further ones go without
+constexpr std::size_t kMostFiles = 64;  // further files get no note
 
 // Read by the handler. Without destructors: it may be called until the process ends.
 constinit std::array<std::atomic<FlightFile*>, kMostFiles> flight_files{};
@@ -80,7 +80,7 @@ void on_signal(int signal, siginfo_t* info, void* context) {
     errno = error;
     return;
   }
-  // The called handler has recovered from it, or it was ignored.
+  // The previous handler has recovered, or the signal was ignored.
   unnote(signal);
   errno = error;
 }

@@ -55,7 +55,7 @@ void put_text(char (&to)[N], const Make& make) noexcept {
   to[0] = 0;
   try {
     put(to, make());
-  } catch (const std::bad_alloc&) {  // then it has no name
+  } catch (const std::bad_alloc&) {  // without memory the name stays empty
   }
 }
 
@@ -242,13 +242,13 @@ const std::filesystem::path& FlightRecorder::keep(std::string_view failure, cons
   put(file_->failure, failure);
   try {
     if (!keeps_) note_details(details_of);
-  } catch (const std::exception&) {  // then they are not told
+  } catch (const std::exception&) {  // then they are not listed
   }
   if (keeps_ || path_.empty()) return path_;
   keeps_ = true;
   try {
     keep_youngest(path_);
-  } catch (const std::bad_alloc&) {  // then one more stays
+  } catch (const std::bad_alloc&) {  // then one more file stays
   }
   if (mapped_) return path_;
   const File file(open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
@@ -263,7 +263,7 @@ FlightRecorder::Details details_of(const live::FlightEntry& entry, Graphs& graph
                                    const std::function<std::string(std::uint32_t opcode)>& name_of) {
   if (!entry.is_node()) return {};
   Graphs::Place place = graphs.place_of(entry.offset());
-  // The entry may be of an exec that was there before.
+  // The entry may belong to an earlier exec at this place.
   if (place.exec == nullptr || (place.lease && !device::is_after(entry.lease, *place.lease))) return {};
   const std::uint32_t cell = place.cell(entry.offset());
   FlightRecorder::Details known{place.exec->title_at(cell, name_of(entry.opcode())), place.exec->arguments_at(cell)};

@@ -21,8 +21,8 @@ constexpr std::chrono::milliseconds kShortest{1};
 constexpr std::chrono::milliseconds kLongest{10};
 constexpr int kLastAttempts = 100;
 
-constexpr std::size_t kReadBytes = 64;      // of a worker's count of read slots
-constexpr std::size_t kMostTaken = 262144;  // lines that wait for a slow sink after settle
+constexpr std::size_t kReadBytes = 64;      // per worker, for its count of read slots
+constexpr std::size_t kMostTaken = 262144;  // lines that may wait for a slow sink after settle
 
 }  // namespace
 

@@ -13,7 +13,7 @@ namespace dwell::runtime {
 namespace {
 
 constexpr std::string_view kNoMemory = "dwell: lines of the log are lost: the host has no memory";
-constexpr std::size_t kMostText = 64U << 10U;  // that waits to be written
+constexpr std::size_t kMostText = 64U << 10U;  // bytes that may wait to be written
 
 }  // namespace
 

@@ -19,7 +19,7 @@ using device::WorkerCount;
 constexpr std::size_t kFirstOpcodes = 64;
 constexpr std::size_t kWord = sizeof(std::uint64_t);
 constexpr std::size_t kShardWords = sizeof(OperatorTimes) / kWord;
-constexpr std::size_t kTimesBytes = OperatorTimes::kShards * sizeof(OperatorTimes);  // of an opcode
+constexpr std::size_t kTimesBytes = OperatorTimes::kShards * sizeof(OperatorTimes);  // per opcode
 // Offsets in a shard, in words.
 constexpr std::size_t kTotal = offsetof(OperatorTimes, total) / kWord;
 constexpr std::size_t kMost = offsetof(OperatorTimes, most) / kWord;

@@ -298,7 +298,7 @@ std::uint32_t Timeline::name_of_launch(const char* what, const std::string& grap
 NodeArrows::Node Timeline::look_up(TraceEvent& event, Graphs::Place& place) {
   const std::uint64_t offset = event.id * device::kCell;
   if (!place.holds(offset)) place = parts_.graphs.place_of(offset);
-  // An exec that was placed there later had run nothing then.
+  // An exec placed there later had not run yet.
   if (place.exec == nullptr || place.since.time_since_epoch() > std::chrono::nanoseconds(event.begin_ns)) return {};
   const std::uint32_t cell = place.cell(offset);
   const std::string node = place.exec->name_at(cell);

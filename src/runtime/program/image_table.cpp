@@ -126,7 +126,7 @@ void ImageTable::commit(Prepared& prepared) noexcept {
     for (const Step& step : steps)
       for (std::size_t i = 0; i < step.binding->opcodes.size(); ++i) names_[step.binding->opcodes[i]] = step.version->names[i];
   }
-  // Nothing runs them before the aliases change.
+  // No task runs them before the aliases change.
   for (const Step& step : steps)
     for (std::size_t i = 0; i < step.binding->opcodes.size(); ++i)
       observers_.assign(step.binding->opcodes[i], step.definition->instances[i].name, step.version->number, *step.version->names[i],

@@ -30,13 +30,13 @@ constexpr Figure kFigures[] = {
     {&jit::Resources::barriers, &Limits::barriers, "barriers", "barriers a worker", "name lower barriers, or use Group::sync", false},
 };
 
-// Resources of a newcomer by itself; null where the image does not say.
+// Returns the resources of a newcomer by itself; null if the image does not list them.
 const jit::Resources* own(const Proposal& proposal, const Newcomer& newcomer) {
   const auto at = std::ranges::find(proposal.image.entries, newcomer.symbol, &jit::EntryResources::symbol);
   return at == proposal.image.entries.end() ? nullptr : &at->resources;
 }
 
-// The figures of all newcomers: "'tile' 4896".
+// Returns the figures of all newcomers: "'tile' 4896".
 std::string own_shares(const Proposal& proposal, const Figure& figure) {
   std::string text;
   for (const Newcomer& newcomer : proposal.newcomers)

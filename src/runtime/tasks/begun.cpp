@@ -43,11 +43,11 @@ class BegunTasks::Search {
   }
 
  private:
-  // An exec that a launch has.
+  // An exec that a launch owns.
   struct Launch {
     GraphHead head;
     std::optional<std::uint64_t> position;  // of a launch in the ring
-    std::vector<std::uint32_t> ready;       // cells of nodes that were still to run, or whose successors were
+    std::vector<std::uint32_t> ready;       // cells of nodes that had not run, or whose successors had not
   };
 
   template <class T>

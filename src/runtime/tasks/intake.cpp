@@ -14,7 +14,7 @@ namespace dwell::runtime {
 
 namespace {
 
-// The parts of the loop that a task with these flags needs.
+// Returns the parts of the loop that a task with these flags needs.
 std::uint32_t parts_of(std::uint32_t flags) {
   namespace part = device::part;
   std::uint32_t parts = 0;
@@ -72,7 +72,7 @@ void Intake::retry(TrySubmit try_submit) {
     if (done) return;
     if (!std::exchange(waited, true)) parts_.counts.count<&Metrics::credit_waits>();
     const HostCalls::Waits waits(parts_.host_calls, parts_.queue.reaped());  // room appears when the oldest task has ended
-    // Waits for many free places, or a while: tasks submitted one by one are also fetched one by one.
+    // Waits for many free places, but not for long: tasks submitted one by one are also fetched one by one.
     for (std::uint32_t checks = 0; checks < 8 && !parts_.queue.roomy();) {
       if (!backoff.wait()) continue;
       ++checks;

@@ -40,7 +40,7 @@ std::vector<Preemption::Holder> held_all_along(const RingView& ring, const Circu
     if (record.over || was == before.records.end() || was->word != record.word) continue;
     if (record.kind == Record::Kind::task) {
       const std::optional<RingView::Task> task = ring.at(record.position);
-      // Another thread's request runs nothing.
+      // Skip the requests of other threads: they run nothing.
       if (!task || queue.done(record.position) || (task->header.groups == 0 && task->graph == 0)) continue;
       add(task, task->graph != 0 ? "" : after.name_of(record.opcode), record);
     } else if (record.kind == Record::Kind::node) {
