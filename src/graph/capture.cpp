@@ -43,7 +43,7 @@ class Capture final : public runtime::Recorder {
     try {
       return add(op, task, node);
     } catch (...) {
-      // The node may be incomplete.
+      // The node may be recorded only in part.
       failure_ = std::current_exception();
       throw;
     }

@@ -14,7 +14,7 @@ namespace detail {
 
 namespace {
 
-// Nodes of a graph without predecessors, and those without successors.
+// The nodes of a graph without predecessors, and those without successors.
 struct Border {
   std::vector<std::uint32_t> sources, sinks;
 };
@@ -144,7 +144,7 @@ class Addition {
     if (from.nodes.empty()) sources.push_back(added.exit);
     sources = few(std::move(sources));
     added.sources = static_cast<std::uint32_t>(sources.size());
-    // Only control nodes follow.
+    // Only control nodes follow a branch.
     for (const std::uint32_t node : sources) to_.edges.emplace_back(branch, node);
     added.behind = static_cast<std::uint32_t>(to_.nodes.size());
     return added;

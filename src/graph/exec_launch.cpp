@@ -15,7 +15,7 @@ namespace dwell::detail {
 
 void ExecState::add_last(runtime::Core& core, Waits& waits) {
   if (!launched_ || core.done(last_)) return;
-  // Its launches run one after the other, whatever their result.
+  // Launches of an exec run one after the other, regardless of their results.
   if (waits.count == kMostTickets) {
     core.wait(last_, std::nullopt);
   } else {
@@ -85,13 +85,13 @@ std::optional<std::uint64_t> ExecState::place(runtime::Core& core, std::uint32_t
   bind();
   if (!changes_.nodes().empty()) note_changes(core);
   if (changes_.words().size() > kMostWords) {
-    // More changes than a launch can carry. Nobody reads the exec between its launches.
+    // A launch cannot carry this many changes: write them while no launch runs, and nobody reads the exec.
     if (launched_) core.wait(last_, std::nullopt);
     for (const std::uint64_t position : tasks_) core.wait(position, std::nullopt);
     write(core);
     changes_.clear();
   }
-  // Until then others launch it unchanged.
+  // Other threads launch the exec unchanged until then.
   if (changes_.count() != 0) add_tasks(core, waits);
   const std::size_t count = changes_.count();
   std::array<std::uint32_t, kMaxWords> words{};
@@ -109,7 +109,7 @@ std::optional<std::uint64_t> ExecState::place(runtime::Core& core, std::uint32_t
     position = core.launch_graph(words.data(), changes_.words(), task_flags, groups, waits.count != 0 ? &waits : nullptr, switches,
                                  graph.graph_name);
   }
-  if (!position) return std::nullopt;  // a version has changed meanwhile
+  if (!position) return std::nullopt;  // an operator's version has changed meanwhile
   changes_.clear();
   core.graphs().launched(*position, std::move(flight));
   core.graphs().collect(core.queue().reaped());
