@@ -26,7 +26,7 @@ namespace {
 
 constexpr const char* kSocket = "sock";
 constexpr const char* kUnfinished = "new";       // a socket that does not listen yet
-constexpr std::string_view kFlight = ".flight";  // behind the number of the runtime
+constexpr std::string_view kFlight = ".flight";  // follows the number of the runtime
 constexpr time_t kMinute = 60;
 constexpr time_t kDay = 24 * 60 * kMinute;
 
