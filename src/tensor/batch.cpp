@@ -46,7 +46,7 @@ bool fits(const Dims& from, const Dims& to) {
   return true;
 }
 
-// Whether a tensor may be read while `to` is written, element by element.
+// Whether elements of a tensor may be read while `to` is written, element by element.
 bool is_read_apart(const TensorView& view, const TensorView& to) {
   return &view == &to || ((view.shape() == to.shape() || fits(view.shape(), to.shape())) && !is_replaced(view, to));
 }
@@ -240,7 +240,7 @@ void Batch::apply(Formula formula, ElementType computed, const TensorView& to, s
   assign_for("apply", to, tensor::Formulas::of(formula, computed, operands));
 }
 
-// As the other. Returns false, and does nothing, for a formula that is not cached.
+// As above, for a formula. Returns false, and does nothing, if it is not cached.
 bool Batch::apply_directly(Formula formula, ElementType computed, const TensorView& to, std::span<const Operand> operands) {
   InplaceVector<const TensorView*, tensor::FormulaCode::kMostOperands> reads;
   for (const Operand& operand : operands) {
@@ -253,7 +253,7 @@ bool Batch::apply_directly(Formula formula, ElementType computed, const TensorVi
   if (to.elements() == 0 || !tensor::is_computable(to.type())) return false;
   const tensor::FormulaCode* const code = state_->formulas.find(formula, computed, to.type(), operands);
   if (code == nullptr) return false;
-  // A number that fills a tensor of integers, but is not exact in a program of floats.
+  // Whether a number fits a tensor of integers, but is not exact in a program of floats.
   const auto is_large = [](const Operand& operand) {
     return operand.tensor() == nullptr && !tensor::is_exact_float(operand.number().integer());
   };

@@ -32,7 +32,7 @@ void check_factor(const char* function, const char* argument, double factor, Ele
                 {"argument", argument});
 }
 
-// The bias in the shape of the result.
+// Returns the bias broadcast to the shape of the result.
 TensorView expanded(const char* function, const TensorView& bias, const Dims& shape) {
   bool fits = bias.dims() <= shape.size();
   for (std::size_t dim = 0; fits && dim < bias.dims(); ++dim)
@@ -41,7 +41,7 @@ TensorView expanded(const char* function, const TensorView& bias, const Dims& sh
   return bias.expand(shape);
 }
 
-// A vector as a matrix of one row, or column.
+// Return a vector as a matrix of one row, or of one column.
 TensorView as_row(const TensorView& vector) { return vector.expand({1, vector.shape()[0]}); }
 TensorView as_column(const TensorView& vector) { return as_row(vector).transpose(0, 1); }
 
@@ -72,7 +72,7 @@ void Batch::multiply(const char* function, const Product& product, const char* a
   tensor::check_result(to);
   if (to.elements() == 0) return;
   const TensorView::Extent memory = to.extent();
-  // Each element of a bias is read right before the result's is written.
+  // Each element of the bias is read just before the result's element is written.
   const bool apart = product.a.extent().overlaps(memory) || product.b.extent().overlaps(memory) ||
                      (product.bias != nullptr && product.bias->extent().overlaps(memory) && !tensor::are_same(*product.bias, to));
   write_apart(to, apart, [&](const TensorView& where) {
@@ -144,7 +144,7 @@ void Batch::matmul(const TensorView& to, const TensorView& a, const TensorView& 
   const std::int64_t n = right.shape()[right.dims() - 1];
   if (right.shape()[right.dims() - 2] != k)
     refuse("matmul", "b", b, "must have " + std::to_string(k) + " rows, as many as a, of shape " + to_string(a.shape()) + ", has columns");
-  // The batch is what the dimensions in front broadcast to.
+  // The leading dimensions broadcast to the batch.
   const std::size_t dims = std::max(left.dims(), right.dims());
   Dims batch;
   for (std::size_t dim = 0; dim + 2 < dims; ++dim) {
@@ -166,7 +166,7 @@ void Batch::matmul(const TensorView& to, const TensorView& a, const TensorView& 
   check_shape("matmul", "to", to, wanted);
   TensorView result = to;
   if (a.dims() == 1 && b.dims() == 1) result = to.expand({1, 1});
-  // A new dimension, in front, moves to its place.
+  // Adds a dimension in front, and moves it to its place.
   const auto insert = [&](std::size_t place) {
     Dims shape{1};
     Dims from;

@@ -48,7 +48,7 @@ void check_shape(const TensorView& to, const TensorView& x, std::string_view wha
                 std::string(what) + " of shape " + to_string(x.shape()) + " does not fit a result of shape " + to_string(to.shape()));
 }
 
-// Along one dimension of x.
+// Returns `axis`; throws if x has no such dimension.
 Dims one_axis(const TensorView& x, std::int64_t axis) {
   static_cast<void>(tensor::axes_of(x.shape(), {axis}));
   return {axis};

@@ -59,7 +59,7 @@ namespace {
 
 [[noreturn]] void reject(const std::string& why) { throw Error(errc::invalid_argument, "from_dlpack: " + why); }
 
-// The number of a CUDA device of this name, "cuda:0"; nothing for the CPU.
+// Returns the number of a CUDA device, as in "cuda:0"; nothing for the CPU.
 std::optional<std::int32_t> cuda_number(const std::string& device) {
   constexpr std::string_view kCuda = "cuda:";
   if (!device.starts_with(kCuda)) return std::nullopt;
@@ -182,7 +182,7 @@ dlpack::Device device_of(const Runtime& runtime, const TensorView& view) {
   return {host ? dlpack::kCudaHost : dlpack::kCuda, *cuda};
 }
 
-// What the consumer holds.
+// The managed tensor that the consumer holds.
 template <class Any>
 struct Export {
   Any managed{};

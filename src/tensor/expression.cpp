@@ -50,7 +50,7 @@ Pointer number(const Number& value) {
   return node;
 }
 
-// The shape that two broadcast to.
+// Returns the shape that two shapes broadcast to.
 Dims broadcast(const Dims& a, const Dims& b) {
   Dims shape = a.size() >= b.size() ? a : b;
   const Dims& other = a.size() >= b.size() ? b : a;

@@ -17,7 +17,7 @@ using device::OperandKind;
 using device::Step;
 
 constexpr std::uint64_t kPage = 4096;
-// Of the tensors that stand for operands, which lie a page from each other, and of the result behind them.
+// Returns the address of the placeholder for an operand; they are a page apart, and the result's follows the last.
 constexpr std::uint64_t address_of(std::size_t operand) { return (operand + 1) * kPage; }
 constexpr std::size_t operand_at(std::uint64_t address) { return static_cast<std::size_t>(address / kPage) - 1; }
 

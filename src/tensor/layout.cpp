@@ -21,14 +21,14 @@ void join_dims(Dims& sizes, std::span<Dims> strides, bool any_order) {
   };
   for (std::size_t dim = sizes.size(); dim-- > 0;)
     if (sizes[dim] == 1) erase(dim);
-  // Mostly they lie in that order.
+  // Insertion sort: dimensions are mostly in order.
   for (std::size_t dim = 1; dim < sizes.size() && any_order; ++dim)
     for (std::size_t at = dim; at > 0 && magnitude(strides[0][at]) > magnitude(strides[0][at - 1]); --at) {
       std::swap(sizes[at], sizes[at - 1]);
       for (Dims& each : strides) std::swap(each[at], each[at - 1]);
     }
   for (std::size_t dim = sizes.size(); dim-- > 1;) {
-    // Of tensors without elements strides may be anything.
+    // Strides of tensors without elements are arbitrary.
     if (!std::ranges::all_of(strides, [&](const Dims& each) { return Checked(each[dim - 1]) == Checked(each[dim]) * sizes[dim]; }))
       continue;
     sizes[dim] *= sizes[dim - 1];
@@ -47,7 +47,7 @@ bool may_share(const TensorView& tensor) {
   for (std::size_t dim = 0; dim < tensor.dims(); ++dim)
     if (tensor.shape()[dim] != 1) order.push_back(dim);
   std::ranges::sort(order, {}, [&](std::size_t dim) { return magnitude(tensor.strides()[dim]); });
-  std::uint64_t reach = 0;  // of the dimensions so far; less than the bytes of the tensor's extent
+  std::uint64_t reach = 0;  // of the dimensions so far; below the bytes of the tensor's extent
   for (const std::size_t dim : order) {
     const std::uint64_t stride = magnitude(tensor.strides()[dim]);
     if (stride <= reach) return true;

@@ -14,8 +14,8 @@ namespace {
 
 // The needs of later instructions, computed from the last instruction to the first.
 struct Needs {
-  std::uint32_t overwritten;      // tensors: what is stored there is not read
-  bool accumulator = false;       //
+  std::uint32_t overwritten;      // tensors whose earlier stores are not read, a bit each
+  bool accumulator = false;       // whether its value is read
   std::uint32_t temporaries = 0;  // a bit each
 
   // Whether the instruction is live; then adds its own needs.

@@ -25,10 +25,10 @@ constexpr std::int64_t kMostTileGroups = 256;
 
 using Tensors = InplaceVector<const TensorView*, 4>;
 
-// The dimensions before the last two: none for a single matrix.
+// The dimensions before the last two; none for a single matrix.
 struct Front {
   Dims sizes;
-  InplaceVector<std::int64_t, 4 * Dims::kMost> strides;  // of one tensor after the other
+  InplaceVector<std::int64_t, 4 * Dims::kMost> strides;  // of all tensors, one after the other
 };
 Front front_of(const Tensors& tensors) {
   Front front;
@@ -45,7 +45,7 @@ Front front_of(const Tensors& tensors) {
   return front;
 }
 
-// A factor in the class of numbers that a type's products are computed in.
+// Returns a factor in the number class in which a type's products are computed.
 std::uint64_t bits_of(double factor, ElementType type) {
   switch (type) {
     case ElementType::f64: return std::bit_cast<std::uint64_t>(factor);
@@ -138,14 +138,14 @@ Operation operation_of(const Product& product, bool on_cuda, std::uint32_t worke
   }
   if (has_bias) put_factor(product.beta);
 
-  // Threads of a GPU wait for memory more than they compute, so that a tile for each group is best.
+  // On a GPU give each group a tile: threads wait for memory more than they compute.
   const std::int64_t wanted = on_cuda ? tiles
                                       : static_cast<std::int64_t>(static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) *
                                                                   static_cast<double>(matrices) / kWorkOfGroup);
   operation.groups = static_cast<std::uint32_t>(
       std::clamp<std::int64_t>(wanted, 1, std::min({tiles, kMostTileGroups, static_cast<std::int64_t>(workers)})));
   for (std::size_t i = 0; i < tensors.size(); ++i)
-    if (k != 0 || i == 0 || i == 3) operation.tensors.push_back(tensors[i]);  // without steps factors are not read
+    if (k != 0 || i == 0 || i == 3) operation.tensors.push_back(tensors[i]);  // with k = 0 factors are not read
   return operation;
 }
 

@@ -22,7 +22,7 @@ using device::OperandKind;
 using device::Step;
 using Kind = Expressed::Kind;
 
-// The type that does not round numbers of a class.
+// Returns the type that does not round numbers of a class.
 ElementType widest(NumberClass number) {
   return number == NumberClass::f32 ? ElementType::f32 : number == NumberClass::f64 ? ElementType::f64 : ElementType::i64;
 }
@@ -50,7 +50,7 @@ bool is_commutative(TensorOp op) {
   }
 }
 
-// As plain as the least plain instruction.
+// Returns how plain a program is: as its least plain instruction.
 device::Plain plain_of(std::span<const std::uint32_t> code) {
   device::Plain plain = device::Plain::light;
   for (const std::uint32_t word : code) plain = std::max(plain, device::plain_of(Instruction(word)));
@@ -235,7 +235,7 @@ void ProgramBuilder::undo(const Mark& mark) {
   kept_ = 0;
 }
 
-// The type to which a result is rounded. 0 and 1, the values of bool, need no rounding in the same class.
+// Returns the type to which a result is rounded. 0 and 1, the values of bool, need no rounding in the same class.
 ElementType ProgramBuilder::rounding_of(ElementType type, ElementType computed) const {
   const bool is_truth = type == ElementType::boolean && computed != ElementType::boolean;
   return is_truth && !wide_ ? ElementType::f32 : type;
@@ -293,7 +293,7 @@ unsigned ProgramBuilder::keep(NumberClass number) {
   emit(keeping(number, temporary));
   return temporary;
 }
-// One use of a node has been emitted.
+// Records that one use of a node has been emitted.
 void ProgramBuilder::used(const Expressed& node) {
   Node& at = nodes_.at(&node);
   if (--at.uses == 0 && at.kept_in) drop(*at.kept_in);
@@ -318,7 +318,7 @@ void ProgramBuilder::compute(const Expressed& node) {
   const NumberClass number = number_of(node.type);
   Node& at = nodes_.at(&node);
   if (at.kept_in) {
-    // Right behind its keep the accumulator still has it.
+    // Right after its keep the accumulator still has the value.
     if (code_[instructions_ - 1] != keeping(number, *at.kept_in).bits())
       emit(Instruction(Step::load, number, widest(number), OperandKind::temporary, *at.kept_in));
     used(node);
@@ -368,7 +368,7 @@ void ProgramBuilder::compute_operation(const Expressed& node) {
       compute(*c);
       if (const auto& kept = nodes_.at(c).kept_in; kept && nodes_.at(c).uses != 0) {
         third = Location{OperandKind::temporary, *kept};
-        ++nodes_.at(c).uses;  // as long as it is needed here
+        ++nodes_.at(c).uses;  // while it is needed here
       } else {
         third = Location{OperandKind::temporary, keep(number_of(c->type))};
         third_is_own = true;
@@ -403,7 +403,7 @@ void ProgramBuilder::compute_operation(const Expressed& node) {
     second_node = &a;
     swapped = true;
   } else {
-    // The deeper one first: it needs more temporaries, and may leave the other in one.
+    // Compute the deeper one first: it needs more temporaries, and may leave one for the other.
     const bool a_first = a.depth >= b.depth;
     const Expressed& first = a_first ? a : b;
     const Expressed& other = a_first ? b : a;
@@ -416,7 +416,7 @@ void ProgramBuilder::compute_operation(const Expressed& node) {
       if (const auto& kept = nodes_.at(&first).kept_in; kept && nodes_.at(&first).uses != 0) {
         second = Location{OperandKind::temporary, *kept};
         second_node = &first;
-        ++nodes_.at(&first).uses;  // as long as it is needed here
+        ++nodes_.at(&first).uses;  // while it is needed here
       } else {
         second = Location{OperandKind::temporary, keep(number)};
         second_is_own = true;
@@ -434,7 +434,7 @@ void ProgramBuilder::compute_operation(const Expressed& node) {
   if (third && !third_is_own) used(*node.operand[2]);
 }
 
-// A number has no class of its own.
+// Computes a node in a number class; a number has no class of its own.
 void ProgramBuilder::compute_as(const Expressed& node, NumberClass number) {
   if (node.kind != Kind::number) return compute(node);
   emit(Instruction(Step::load, number, widest(number), OperandKind::constant, constant(node.number, number)));

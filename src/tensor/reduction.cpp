@@ -93,7 +93,7 @@ constexpr std::uint64_t kMostElements = std::numeric_limits<std::int32_t>::max()
                                      " spans 2^31 elements or more: reduce parts of it");
 }
 
-// The product of some dimensions of a tensor, which may be large even if the tensor is empty.
+// Returns the product of dimensions of a tensor; it may be large even if the tensor is empty.
 std::uint32_t product_of(const Dims& sizes, const TensorView& tensor) {
   const detail::Checked product = detail::product_of(sizes);
   if (!product.is_in(0, kMostElements)) refuse_size(tensor);
@@ -238,7 +238,7 @@ Rows::Rows(const RowsPlan& plan, const std::array<bool, Dims::kMost>& axes, bool
 // These decisions determine the order in which numbers are combined: they may depend only on shapes, strides, and the kind of device.
 void Rows::cut(bool on_cuda) {
   if (on_cuda) {
-    // A thread takes eight columns at a time.
+    // A thread reduces eight columns at a time.
     rows_first_ = rows_first_ && rows_ >= 16;
     const std::uint32_t threads = std::bit_ceil(ceiling(std::max<std::uint32_t>(columns_, 1), 8));
     if (plan_.result == device::RowResult::running)

@@ -25,7 +25,7 @@ struct Layout {
   std::array<Dims, 3> strides;
 };
 
-// Returns the dimensions of the task: some stay at the end, the others are joined.
+// Returns the task's dimensions: some at the end are kept, the others are joined.
 Layout layout_of(const Selection& selection) {
   const Dims& shape = selection.to.shape();
   const std::size_t dims = shape.size();

@@ -61,7 +61,7 @@ std::string to_string(const Dims& dims) {
 
 namespace {
 
-// Of element `first`; of the first where there are none.
+// Returns the address of element `first`; the buffer's address if there are no elements.
 std::uint64_t address_in(const BufferView& memory, const Dims& shape, std::size_t first) {
   if (first <= memory.count()) return memory.address() + first * bytes_of(memory.type());
   if (elements_of(shape) == 0) return memory.address();
@@ -87,7 +87,7 @@ TensorView::TensorView(const BufferView& memory, const Dims& shape)
 TensorView::TensorView(const BufferView& memory, const Dims& shape, const Dims& strides, std::size_t first)
     : TensorView(address_in(memory, shape, first), memory.type(), shape, strides) {
   use_ = memory.use_;
-  memory_ = Memory::host;  // that of a buffer is known by the buffer
+  memory_ = Memory::host;  // for views without a buffer; a buffer has its own
   if (elements_ != 0 && (extent_.first < memory.address() || extent_.end > memory.address() + memory.bytes()))
     refuse("elements of a tensor of shape " + to_string(shape) + " and strides " + to_string(strides) + " from element " +
            std::to_string(first) + " on are none of the " + std::to_string(memory.count()) + " of the buffer");
@@ -121,7 +121,7 @@ void TensorView::refuse_view() const {
 }
 
 void TensorView::measure() {
-  Checked count = 1;  // without sizes of 0
+  Checked count = 1;  // of elements, leaving out sizes of 0
   bool none = false;
   bool negative = false;
   contiguous_ = true;
