@@ -73,9 +73,8 @@ Node Graph::add(const Operator<>& op, const Arguments& arguments) {
   const Arguments::List& list = arguments.list_;
   if ((list.flags & kOrder) != 0)
     throw Error(errc::invalid_argument,
-                "a node takes groups alone: order is told by `after`, a priority is that of the launch, and what is run by a gang "
-                "or repeated "
-                "is submitted",
+                "a node takes groups alone: use `after` for its order, launch the graph with a priority, and submit a task that is "
+                "repeated or run by a gang",
                 {"operator", op.name()});
   if (arguments.shell_ != nullptr && arguments.shell_ != data.shell) detail::throw_foreign_arguments(arguments.shell_);
   const auto index = static_cast<std::uint32_t>(data.nodes.size());

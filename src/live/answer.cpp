@@ -40,7 +40,7 @@ class Words {
     Number value{};
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc() || end != text.data() + text.size())
-      throw Error(errc::invalid_argument, "'" + std::string(text) + "' is no number that a request may hold");
+      throw Error(errc::invalid_argument, "'" + std::string(text) + "' is not a valid number in a request");
     return value;
   }
   std::string_view rest() const { return rest_; }

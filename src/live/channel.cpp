@@ -28,13 +28,13 @@ void Channel::wait_for(short events) {
   for (;;) {
     pollfd ready{socket_.get(), events, 0};
     const int count = poll(&ready, 1, stopped_ ? static_cast<int>(kSlice.count()) : static_cast<int>(patience_.count()));
-    if (stopped_ && stopped_()) throw broken("is given up: what was asked for is being closed");
+    if (stopped_ && stopped_()) throw broken("was given up: the runtime is being closed");
     if (count > 0) {
       left_ -= std::chrono::steady_clock::now() - begin;
-      if (left_ < std::chrono::nanoseconds(0)) throw broken("comes to no end");
+      if (left_ < std::chrono::nanoseconds(0)) throw broken("takes too long");
       return;
     }
-    if (std::chrono::steady_clock::now() >= deadline) throw broken("stands still");
+    if (std::chrono::steady_clock::now() >= deadline) throw broken("makes no progress");
   }
 }
 
@@ -83,7 +83,7 @@ std::string Channel::receive_request() {
     receive_all(std::as_writable_bytes(std::span(&next, 1)));
     if (next == '\n') return line;
   }
-  throw Error(errc::invalid_argument, "a request has no end");
+  throw Error(errc::invalid_argument, "a request is incomplete");
 }
 
 void Channel::send(FrameKind kind, std::span<const std::byte> bytes) {
@@ -107,7 +107,7 @@ Frame Channel::receive() {
   ByteReader reader(header);
   const auto kind = reader.number<std::uint8_t>();
   const auto length = reader.number<std::uint32_t>();
-  if (kind > static_cast<std::uint8_t>(FrameKind::failure) || length > kLongestFrame) throw broken("carries what is no answer");
+  if (kind > static_cast<std::uint8_t>(FrameKind::failure) || length > kLongestFrame) throw broken("carries an invalid answer");
   Frame frame{static_cast<FrameKind>(kind), std::string(length, '\0')};
   receive_all(std::as_writable_bytes(std::span(frame.bytes)));
   return frame;

@@ -201,7 +201,7 @@ Value decode(std::span<const std::byte> bytes) {
     throw Error(errc::unsupported, "the other process runs another version of dwell: use the tool of that version");
   Value value;
   read(value);
-  if (!read.bytes.complete()) throw Error(errc::unsupported, "the answer of the other process makes no sense");
+  if (!read.bytes.complete()) throw Error(errc::unsupported, "the answer of the other process is invalid");
   return value;
 }
 

@@ -117,7 +117,7 @@ void TensorView::refuse_view() const {
   if ((address_ & (bytes_of(type_) - 1)) != 0)
     refuse("address " + std::to_string(address_) + " of a tensor is not aligned for " + std::string(name_of(type_)));
   refuse("elements of a tensor of " + std::string(name_of(type_)) + " of shape " + to_string(shape_) + " and strides " +
-         to_string(strides_) + " at address " + std::to_string(address_) + " lie beyond the addresses that there are, 0 to 2^48");
+         to_string(strides_) + " at address " + std::to_string(address_) + " lie beyond the addresses 0 to 2^48");
 }
 
 void TensorView::measure() {

@@ -175,8 +175,7 @@ class CudaForeignMemory final : public Allocation {
     };
     const auto type = look_up<unsigned>(driver, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address);
     if (!type)
-      refuse(
-          "CUDA does not know it, so that the device does not reach it: allocate it with cudaHostAlloc, or pin it with cudaHostRegister");
+      refuse("CUDA does not know it, so the device cannot access it: allocate it with cudaHostAlloc, or pin it with cudaHostRegister");
     // The driver knows no range for some kinds of memory.
     const auto start = look_up<CUdeviceptr>(driver, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address);
     const auto size = look_up<std::size_t>(driver, CU_POINTER_ATTRIBUTE_RANGE_SIZE, address);

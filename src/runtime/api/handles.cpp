@@ -78,7 +78,7 @@ void throw_foreign_ticket(const Shell* theirs, std::uint64_t position) {
 void throw_too_many_tickets(std::size_t count) {
   throw Error(errc::invalid_argument,
               "after: a task waits for at most " + std::to_string(kMostTickets) + " tickets, " + std::to_string(count) +
-                  " were given: let tasks in between wait for some of them each",
+                  " were given: split them over intermediate tasks",
               {"ticket", "after", count, kMostTickets});
 }
 

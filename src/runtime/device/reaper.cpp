@@ -169,7 +169,7 @@ Failure Reaper::failure_at(std::uint64_t position, std::int32_t status) const {
   failure.why = std::move(ran.why);
   failure.graph = std::move(ran.graph);
   if (status == status::interrupted) {
-    failure.why = "nobody knows how far it came";
+    failure.why = "its progress was unknown";
     if (begun_)
       if (const auto at = begun_->find(position); at != begun_->end()) failure.why = at->second.how_far;
     return failure;

@@ -223,8 +223,7 @@ bool Variables::write(std::string_view name, const Parameter& type, std::size_t 
     if (variable.type != type || variable.elements() != count)
       throw Error(errc::signature_mismatch, quoted + " is " + described(variable.type, variable.elements(), variable.count != 0) +
                                                 ", not " + described(type, count, variable.count != 0 || count != 1));
-    if (on_host_ && !is_writable(variable.address))
-      throw Error(errc::unsupported, quoted + " is const: leave the const out where it is to be written");
+    if (on_host_ && !is_writable(variable.address)) throw Error(errc::unsupported, quoted + " is const: remove the const to write to it");
     if (on_host_)
       store_words(reinterpret_cast<std::byte*>(variable.address), bytes.data(), bytes.size());
     else

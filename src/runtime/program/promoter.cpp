@@ -34,9 +34,7 @@ void Promoter::look() noexcept {
   if (failure) {
     // The running image stays; the next change tries again.
     if (!warn_) return;
-    static_cast<void>(failure_of(errc::link_failed, [&] {
-      warn_("dwell: operators stay as they are, an image with them inlined cannot be had: " + failure->message());
-    }));
+    static_cast<void>(failure_of(errc::link_failed, [&] { warn_("dwell: the operators are not inlined: " + failure->message()); }));
   } else if (!promoted) {
     const Lock lock(mutex_);
     look_in(kStable);

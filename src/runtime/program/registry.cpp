@@ -129,8 +129,8 @@ void Registry::warn_of_long_wait() {
     for (const InFlightTasks::Holder& holder : keeper_.in_flight().holders(keeper_.workers(), false))
       running += (running.empty() ? ": " : "; ") + (holder.launch ? "a graph" : table_.name_of(holder.opcode)) + ", ticket " +
                  std::to_string(holder.position);
-    warn_("dwell: the first use of a part of the loop has waited for 1 s: the image that has it waits for the tasks that run" + running +
-          ". If one of them waits for what comes behind it, neither ends: open the runtime with all of them (the option "
+    warn_("dwell: the first use of a part of the loop has waited for 1 s: the new image waits for the running tasks" + running +
+          ". If one of them waits for a later task, neither ends: open the runtime with all parts (the option "
           "parts)");
   }));
 }

@@ -73,7 +73,7 @@ std::string Outcomes::how_it_failed(int status, const std::string& why) const {
     case status::no_gang:
       return " failed: Group::gang was called in a task of several groups that is no gang; submit it with gang instead of groups";
     case status::no_barrier:
-      return " failed: Gang::sync was given a barrier's name beyond 7, or more groups than the gang has, which would never all come";
+      return " failed: Gang::sync was given a barrier's name beyond 7, or more groups than the gang has, which would never all arrive";
     case status::too_large:
       return " failed: it is a gang of more groups than there are workers (" + std::to_string(parts_.keeper.workers()) +
              "), so that they cannot all run at once; see `info().workers`";
