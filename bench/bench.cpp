@@ -20,7 +20,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// In the order in which they run.
+// Sorted by the order in which they run.
 std::vector<Benchmark>& registered() {
   static std::vector<Benchmark> all;
   return all;
@@ -36,7 +36,7 @@ void write(const std::string& file, const Json& content) {
   }
 }
 
-// The same; false when that fails, which is said.
+// As above; prints the error and returns false when that fails.
 bool written(const std::string& file, const Json& content) {
   try {
     write(file, content);
@@ -47,7 +47,7 @@ bool written(const std::string& file, const Json& content) {
   }
 }
 
-// Only a file can hold the results so far, and then those of all.
+// Whether `file` may be written again after each benchmark: not a pipe or a device.
 bool may_be_replaced(const std::string& file) {
   std::error_code none;
   return !std::filesystem::is_other(file, none);
@@ -62,7 +62,7 @@ Context open_context(const std::string& device) {
   Context context;
   context.info.device = device;
   Runtime runtime(context.options());
-  runtime.submit(runtime.define<void()>("empty", kEmpty)).wait();  // so that there is an image, whose needs the runtime then knows
+  runtime.submit(runtime.define<void()>("empty", kEmpty)).wait();  // creates the image, which determines info()
   context.info = runtime.info();
   context.cuda = context.info.device.starts_with("cuda:");
   if (context.cuda) context.ordinal = std::stoi(context.info.device.substr(5));

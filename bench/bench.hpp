@@ -7,14 +7,14 @@
 namespace dwell::bench {
 
 struct Options {
-  std::vector<std::string> names;  // which; empty: all
+  std::vector<std::string> names;  // empty: all
   std::string device = "auto";
-  std::string json;  // a file to write the results to; empty: none
+  std::string json;  // file for the results; empty: none
 };
 
-// Runs them one after the other, prints a table for each, and writes the JSON file anew after each, so that what was measured is kept when
-// a later one hangs. DWELL_BENCH=short makes all of them quick and their figures worthless. Returns what the process should: 0, 1 when an
-// effect was wrong or a benchmark failed (a goal that was missed is no failure), 2 when the device or the file cannot be used.
+// Runs the benchmarks one after the other and prints a table for each. Rewrites the JSON file after each, so that results survive a later
+// one that hangs. DWELL_BENCH=short makes them quick and their figures meaningless. Returns the process's exit status: 0; 1 if an effect
+// was wrong or a benchmark failed (a missed goal is no failure); 2 if the device or the file cannot be used.
 int run(const Options& options);
 
 }  // namespace dwell::bench

@@ -1,4 +1,4 @@
-// How a benchmark registers itself, and what it is told.
+// Registration of benchmarks, and the context they run in.
 #pragma once
 
 #include <cstddef>
@@ -11,41 +11,41 @@
 
 namespace dwell::bench {
 
-// Where and how a benchmark runs.
+// The device and the settings of a benchmark run.
 struct Context {
-  RuntimeInfo info;    // of a runtime with default options
-  bool cuda = false;   // the device is a CUDA device
-  int ordinal = 0;     // which
+  RuntimeInfo info;  // of a runtime with default options
+  bool cuda = false;
+  int ordinal = 0;     // of the CUDA device
   bool brief = false;  // DWELL_BENCH=short
 
   template <class T>
   T pick(T full, T brief_one) const {
     return brief ? brief_one : full;
   }
-  // Default options for the device; warnings go to standard error.
+  // Returns default options for the device; warnings go to standard error.
   dwell::Options options() const;
 };
 
-// A benchmark: a source that registers it is all that it takes.
+// A benchmark. To add one, add a source that registers it.
 struct Benchmark {
-  int place;  // in the order in which they run; the docs show results in it
+  int place;  // in the order of runs, and of results in the docs
   const char* name;
   const char* title;
-  int seconds;  // that it may take on a GPU
-  // Adds figures, goals and checks to the report. Throws std::exception when it cannot go on.
+  int seconds;  // limit on a GPU
+  // Adds figures, goals and checks to the report. Throws std::exception if it cannot continue.
   void (*run)(const Context& context, Report& report);
 };
 
-// Makes a benchmark known before main: a constant of its source.
+// Registers a benchmark before main; each source has one as a constant.
 class Registration {
  public:
   explicit Registration(const Benchmark& benchmark);
 };
 
-// All, by their places.
+// Returns all benchmarks, by their places.
 const std::vector<Benchmark>& benchmarks();
 
-// The work of a process that the benchmark startup has started (see startup.cpp).
+// Whether this process was started by the benchmark startup (see startup.cpp).
 bool is_startup_child();
 int run_startup_child(const std::string& device);
 

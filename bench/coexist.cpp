@@ -17,15 +17,15 @@ namespace dwell::bench {
 
 namespace {
 
-// A call that is not back after this is taken to wait for the load to end.
+// A call that takes longer counts as one that waits for the load to end.
 constexpr std::chrono::seconds kPatience{5};
 
 struct Outcome {
   std::vector<double> times;
-  std::string problem;  // empty: it returned each time, and did what it should
+  std::string problem;  // empty: it returned each time, with the right effect
 };
 
-// Adds without end, from a thread of its own.
+// Submits adds until stopped, from its own thread.
 class Load {
  public:
   explicit Load(Adds& adds) : adds_(adds), thread_([this] { produce(); }) {}
@@ -38,7 +38,7 @@ class Load {
     stop_.store(true);
     if (thread_.joinable()) thread_.join();
   }
-  // After stop.
+  // Call after stop.
   void rethrow() const {
     if (problem_) std::rethrow_exception(problem_);
   }
@@ -65,13 +65,13 @@ class Load {
   std::thread thread_;
 };
 
-// Makes every call `times` times from a thread of its own. One that does not come back, even when `give_way` has ended the load, ends the
-// process: nothing else would get its thread back.
+// Makes every call `times` times from its own thread. Ends the process if a call does not return even after `give_way` has ended the load:
+// its thread cannot be stopped otherwise.
 std::vector<Outcome> make_calls(CudaPeer& peer, const std::vector<CudaCall>& calls, std::size_t times,
                                 const std::function<void()>& give_way) {
   std::vector<Outcome> outcomes(calls.size());
-  std::atomic<std::size_t> at{0};      // which call
-  std::atomic<std::int64_t> since{0};  // when it was begun; 0 between calls
+  std::atomic<std::size_t> at{0};      // index of the call
+  std::atomic<std::int64_t> since{0};  // its start; 0 between calls
   std::atomic<bool> over{false};
   std::atomic<bool> gave_way{false};
   const auto now = [] { return Clock::now().time_since_epoch().count(); };
@@ -153,7 +153,7 @@ void run(const Context& context, Report& report) {
   load.rethrow();
   runtime.wait_all();
 
-  // A fifth beyond the default lease on CUDA. At the least half of the way there from one lease after the other.
+  // A fifth more than the default lease on CUDA. The acceptable value is halfway from there to back-to-back leases.
   constexpr double kBound = 1.2e6;
   constexpr double kLeast = 1.57e6;
   double longest = 0;

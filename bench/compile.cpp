@@ -1,4 +1,4 @@
-// From a source to the first task that has run it: compiled, from the cache on disk, and beside tasks that go on.
+// Time from a source to its first completed task: compiled, from the cache on disk, and while other tasks run.
 #include <stdlib.h>
 
 #include <optional>
@@ -15,7 +15,7 @@ namespace dwell::bench {
 
 namespace {
 
-// The cache in a folder of its own, for the time of the benchmark.
+// Gives the cache its own folder during the benchmark.
 class OwnCache {
  public:
   OwnCache() {
@@ -39,23 +39,23 @@ class OwnCache {
 
 std::string name_of(std::size_t number) { return "fresh" + std::to_string(number); }
 
-// No two have one text.
+// Returns a source; each number gives another text.
 std::string source_of(std::size_t number) {
   return "#include <dwell/device.hpp>\nDWELL_OPERATOR(" + name_of(number) +
          ")(dwell::Group g, dwell::Span<unsigned> cells, unsigned at) {\n  if (g.rank() == 0) cells[at] = " +
          std::to_string(1000 + number) + ";\n}\n";
 }
 
-// Defines operators one by one, runs a task of each, and times the way from the source to the completed task.
+// Defines operators one by one, runs a task of each, and measures the time from the source to the completed task.
 struct Firsts {
   std::vector<double> times;
   std::size_t wrong = 0;
-  std::uint64_t compiled = 0;  // sources and images that were made
+  std::uint64_t compiled = 0;  // sources compiled and images linked
 };
 
 Firsts time_firsts(const Context& context, std::size_t count) {
   Runtime runtime(context.options());
-  runtime.define("empty", kEmpty);  // so that the compilers are open and the loop is compiled
+  runtime.define("empty", kEmpty);  // opens the compilers and compiles the loop
   Buffer<unsigned> cells = runtime.allocate<unsigned>(count);
   cells.write(std::vector<unsigned>(count, 0));
   const auto made = [&] {
@@ -81,7 +81,7 @@ Firsts time_firsts(const Context& context, std::size_t count) {
 constexpr const char* kFirst = "source to first task done";
 constexpr const char* kCached = "the same, from the cache on disk";
 
-// Of a peer with compile_and_run.
+// Times a peer with compile_and_run.
 template <class Peer>
 Spread time_peer(Peer& peer, std::size_t count) {
   std::vector<double> times;
@@ -145,7 +145,7 @@ void add_hits(const Context& context, Report& report) {
   report.add(Goal{"cache hit on the host, p50", "ns", hit.p50, 200e3, 1e6});
 }
 
-// Lone tasks while nothing else goes on, and while operators are compiled.
+// Measures lone tasks, alone and while operators are compiled.
 void add_latency(const Context& context, Report& report) {
   constexpr const char* kLone = "lone empty task";
   const auto operators = context.pick<std::size_t>(64, 4);

@@ -23,7 +23,7 @@ struct Arrays {
   std::vector<float> sums;
 };
 
-// What Work::visit says.
+// Implements Work::visit.
 void visit(unsigned* cells, std::size_t node, std::span<const std::uint32_t> before) {
   const unsigned launches = cells[node + 1];
   bool right = true;
@@ -98,7 +98,7 @@ class ModuleSide final : public GraphSide {
  private:
   const GraphModule& module_;
   void* threads_;
-  std::shared_ptr<Arrays> arrays_;  // of all sides: one works at a time
+  std::shared_ptr<Arrays> arrays_;  // shared by all sides: one runs at a time
 };
 
 }  // namespace

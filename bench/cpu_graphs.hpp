@@ -1,4 +1,4 @@
-// Task graphs with libraries of today on the CPU: peers.
+// Task graphs with other libraries on the CPU: peers.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,8 @@
 
 namespace dwell::bench {
 
-// oneTBB's flow graph and task_group, and OpenMP's tasks, each on `threads` threads, the caller's among them. Those that are not there are
-// left out, and `missing` says why.
+// Returns oneTBB's flow graph and task_group, and OpenMP's tasks, each on `threads` threads including the caller's. Leaves out missing
+// libraries; `missing` gets the reasons.
 std::vector<std::unique_ptr<GraphSide>> open_cpu_graphs(int threads, const GraphMemory& memory, std::vector<std::string>& missing);
 
 }  // namespace dwell::bench

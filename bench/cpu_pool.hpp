@@ -13,8 +13,7 @@
 
 namespace dwell::bench {
 
-// The thread pool that everybody writes: a queue under a mutex, workers asleep on a condition variable, and another one for the thread that
-// waits.
+// A plain thread pool: a queue under a mutex, a condition variable for workers, and one for the waiting thread.
 class CpuPool {
  public:
   explicit CpuPool(unsigned threads);
@@ -23,7 +22,7 @@ class CpuPool {
   CpuPool& operator=(const CpuPool&) = delete;
 
   void run(std::function<void()> task);
-  // Returns when all tasks so far are complete.
+  // Waits for all tasks so far.
   void wait();
 
  private:
@@ -38,7 +37,7 @@ class CpuPool {
   std::vector<std::thread> threads_;
 };
 
-// A thread that does nothing but answer a flag: the least that handing over to another thread takes.
+// A thread that only answers a flag: the lower bound of a hand-over to another thread.
 class FlagThread {
  public:
   FlagThread();
@@ -57,10 +56,10 @@ class FlagThread {
   std::thread thread_;
 };
 
-// The same arithmetic as the add of operators.hpp, over 1024 floats.
+// Adds 1024 floats, with the arithmetic of operators.hpp.
 void add_on_cpu(const float* first, const float* second, float* sum);
 
-// Three arrays in ordinary memory, as peers on the CPU add them.
+// Three arrays in ordinary memory, for peers on the CPU.
 struct CpuAdds {
   explicit CpuAdds(std::size_t floats);
   void run(std::size_t task);

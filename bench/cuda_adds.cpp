@@ -28,7 +28,7 @@ class GraphedAdds final : public CudaAdds {
       fill_second(chunk_, from);
       CU(cuMemcpyHtoD, second_.address() + from * sizeof(float), chunk_.data(), chunk_.size() * sizeof(float));
     }
-    poison();  // waits for the copies above too
+    poison();  // also waits for the copies above
   }
   ~GraphedAdds() override { drop_graph(); }
   GraphedAdds(const GraphedAdds&) = delete;
@@ -72,7 +72,7 @@ class GraphedAdds final : public CudaAdds {
     fill_poison(chunk_);
     for (std::size_t from = 0; from < slices_ * Adds::kFloats; from += chunk_.size())
       CU(cuMemcpyHtoD, sums_.address() + from * sizeof(float), chunk_.data(), chunk_.size() * sizeof(float));
-    // A copy from pageable memory may still be on its way when its call returns, and our stream does not wait for the default one.
+    // A copy from pageable memory may be unfinished when its call returns, and our stream does not wait for the default one.
     CU(cuStreamSynchronize, nullptr);
   }
 

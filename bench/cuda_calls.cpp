@@ -11,7 +11,7 @@ namespace dwell::bench {
 
 namespace {
 
-// Handles and memory of the calls below.
+// Handles and memory that the calls below use.
 struct CallState {
   explicit CallState(const CudaDriver& driver) : memory(driver, kBytes), stream(driver), pageable(kBytes), copied(kBytes) {
     for (std::size_t i = 0; i < kBytes; ++i) pageable[i] = static_cast<unsigned char>(i * 7 + i / 251);
@@ -165,7 +165,7 @@ std::vector<CudaCall> make_cuda_calls(const CudaDriver& driver_, const Kernels& 
                     CU(cuGraphExecDestroy, s->executable);
                     CU(cuGraphDestroy, s->graph);
                   }});
-  // The state lives as long as the last of them.
+  // The last call owns the state.
   for (CudaCall& call : list) call.undo = [state, undo = std::move(call.undo)] { undo(); };
   return list;
 }

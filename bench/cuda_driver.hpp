@@ -1,11 +1,11 @@
-// libcuda, opened at run time, as a CUDA program would link it. The benchmarks' own: a peer must not share the library's code.
+// libcuda, opened at run time. Separate from dwell's: a peer must not share the library's code.
 #pragma once
 
 #include <cuda.h>
 
 #include <string>
 
-// cuda.h renames many of these (cuMemFree is cuMemFree_v2), so the list is expanded before a name is turned into text.
+// cuda.h renames many of these (cuMemFree is cuMemFree_v2), so the list is expanded before a name becomes text.
 #define DWELL_BENCH_CUDA_FUNCTIONS(X) \
   X(cuInit)                           \
   X(cuDriverGetVersion)               \
@@ -66,14 +66,14 @@
 namespace dwell::bench {
 
 struct CudaDriver {
-  // The process's own, initialised. Throws std::runtime_error.
+  // Returns the process's instance, initialised. Throws std::runtime_error.
   static const CudaDriver& get();
 
 #define DWELL_BENCH_CUDA_DECLARE(name) decltype(::name)* name = nullptr;  // NOLINT(bugprone-macro-parentheses)
   DWELL_BENCH_CUDA_FUNCTIONS(DWELL_BENCH_CUDA_DECLARE)
 #undef DWELL_BENCH_CUDA_DECLARE
 
-  // Throws std::runtime_error, which names `what`, unless `result` is success.
+  // Throws std::runtime_error naming `what`, unless `result` is success.
   void check(CUresult result, const char* what) const {
     if (result != CUDA_SUCCESS) fail(result, what);
   }

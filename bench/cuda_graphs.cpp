@@ -11,7 +11,7 @@ namespace dwell::bench {
 
 namespace {
 
-// The parameters of one visit.
+// The kernel parameters of one visit.
 struct VisitParameters {
   CUdeviceptr cells;
   unsigned node;
@@ -37,7 +37,7 @@ struct Memory {
         second(driver, size.floats * sizeof(float)),
         sums(driver, size.floats * sizeof(float)) {}
 
-  // Calls use(kernel, parameters) for a node; the parameters live as long.
+  // Calls use(kernel, parameters) for a node; the parameters are valid during the call.
   template <class Use>
   void with_node(const Kernels& kernels, const Dag& dag, Work work, std::size_t node, bool overlapped, Use use) const {
     switch (work) {
@@ -127,7 +127,7 @@ class Event {
   CUevent event_ = nullptr;
 };
 
-// Launches of the nodes in their order, in streams by turns. A node whose successors are in other streams records an event for them.
+// Launches the nodes in order, on streams in turn. A node with successors in other streams records an event for them.
 class Launches final : public LaunchableGraph {
  public:
   Launches(const CudaDriver& driver, const Kernels& kernels, const Memory& memory, const std::vector<std::unique_ptr<Stream>>& streams,
@@ -164,7 +164,7 @@ class Launches final : public LaunchableGraph {
   const std::vector<std::unique_ptr<Stream>>& streams_;
   const Dag& dag_;
   Work work_;
-  std::vector<std::unique_ptr<Event>> events_;  // by node; none where nobody waits
+  std::vector<std::unique_ptr<Event>> events_;  // by node; null if nothing waits for it
 };
 
 class Side final : public GraphSide {
@@ -199,7 +199,7 @@ class Side final : public GraphSide {
   template <class T>
   void write(const DeviceMemory& to, std::span<const T> values) {
     CU(cuMemcpyHtoD, to.address(), values.data(), values.size_bytes());
-    CU(cuStreamSynchronize, nullptr);  // which our streams do not wait for
+    CU(cuStreamSynchronize, nullptr);  // our streams do not wait for the default one
   }
 
   const CudaDriver& driver_;

@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The add does what the operator in operators.hpp does, in the same steps.
+// The add has the same steps as the operator in operators.hpp.
 constexpr const char* kSource = R"(
 extern "C" __global__ void dwell_bench_empty() {}
 
@@ -129,7 +129,7 @@ extern "C" __global__ void dwell_bench_ping_pong(const unsigned* in, unsigned* o
 }
 )";
 
-// What tree.hpp says: each task is a kernel of one thread, complete when those that it has launched are.
+// Implements tree.hpp: each task is a kernel of one thread, complete when the kernels it launched are.
 constexpr const char* kTreeSource = R"(
 extern "C" __global__ void dwell_bench_tree(unsigned char* cells, unsigned first, unsigned count, unsigned mark, unsigned* failures) {
   cells[first] = static_cast<unsigned char>(mark);
@@ -150,7 +150,7 @@ void* open_first(const std::vector<std::string>& candidates) {
   return nullptr;
 }
 
-// The places where the library itself looks for NVIDIA's compilers (see jit/cuda/cuda_library.hpp); "": where the system does.
+// Returns the folders in which dwell looks for NVIDIA's compilers (see jit/cuda/cuda_library.hpp); "": the system's search path.
 std::vector<std::string> compiler_folders() {
   std::vector<std::string> folders;
   if (const char* const set = secure_getenv("DWELL_CUDA_PATH"); set != nullptr && *set != 0)
@@ -161,7 +161,7 @@ std::vector<std::string> compiler_folders() {
   return folders;
 }
 
-// A library by its name without the version: "libnvrtc.so".
+// Opens a library by its name without the version: "libnvrtc.so".
 void* open_compiler(const std::string& name) {
   std::vector<std::string> candidates;
   for (const fs::path folder : compiler_folders())
@@ -169,7 +169,7 @@ void* open_compiler(const std::string& name) {
   return open_first(candidates);
 }
 
-// The folder of the library that has this function; empty when that is not known.
+// Returns the folder of the library that has this function; empty if unknown.
 fs::path folder_of(void* function) {
   Dl_info place{};
   if (dladdr(function, &place) == 0 || place.dli_fname == nullptr) return {};
@@ -180,7 +180,7 @@ class Nvrtc {
  public:
   Nvrtc() : library_(open_compiler("libnvrtc.so")) {
     if (library_ == nullptr) throw std::runtime_error("NVRTC cannot be opened");
-    // NVRTC opens its builtins by their bare name: a library that is open already is found everywhere.
+    // Open the builtins now: NVRTC opens them by their bare name, which works if the library is open already.
     int major = 0;
     int minor = 0;
     check(find<decltype(nvrtcVersion)>("nvrtcVersion")(&major, &minor), "nvrtcVersion");
@@ -244,7 +244,7 @@ std::vector<std::byte> link_with_device_runtime(const std::vector<std::byte>& cu
   }
   if (runtime.empty()) throw std::runtime_error("there is no libcudadevrt.a beside CUDA's compilers");
   nvJitLinkHandle link = nullptr;
-  // The names without a version: the header's are inline functions that call another.
+  // Use the names without a version: those in the header are inline functions.
   const auto call = [&]<class... Arguments>(const char* name, Arguments... arguments) {
     auto* const function = reinterpret_cast<nvJitLinkResult (*)(Arguments...)>(dlsym(library, name));
     if (function == nullptr || function(arguments...) != NVJITLINK_SUCCESS)

@@ -9,7 +9,7 @@
 #include "bench/cuda_kernels.hpp"
 #include "bench/operators.hpp"
 
-// Where there is a `driver_`, as a member or in the function.
+// For use where `driver_` is a member or a local variable.
 #define CU(function, ...) DWELL_BENCH_CUDA(driver_, function, __VA_ARGS__)
 
 namespace dwell::bench {
@@ -22,7 +22,7 @@ inline CUdevice device_of(const CudaDriver& driver, int ordinal) {
   return device;
 }
 
-// Device memory that goes with its owner.
+// Device memory, freed by its owner.
 class DeviceMemory {
  public:
   DeviceMemory(const CudaDriver& driver, std::size_t bytes) : driver_(driver), bytes_(bytes) { CU(cuMemAlloc, &address_, bytes); }
@@ -52,7 +52,7 @@ class Stream {
   CUstream stream_ = nullptr;
 };
 
-// The kernels, loaded.
+// The loaded kernels.
 class Kernels {
  public:
   Kernels(const CudaDriver& driver, std::span<const std::byte> cubin) : driver_(driver) {
@@ -93,7 +93,7 @@ class Kernels {
   CUmodule module_ = nullptr;
 };
 
-// The parameters of one add, as launches and nodes want them.
+// The kernel parameters of one add, for launches and nodes.
 struct AddParameters {
   CUdeviceptr first;
   CUdeviceptr second;

@@ -43,7 +43,7 @@ class PingPong final : public CudaPingPong {
 
  private:
   static constexpr std::size_t kBytes = 4096;
-  static constexpr std::size_t kAnswer = 64;                   // on a line of its own
+  static constexpr std::size_t kAnswer = 64;                   // on its own line
   static constexpr std::uint64_t kMostLooks = 4'000'000'000U;  // seconds
 
   const CudaDriver& driver_;

@@ -9,7 +9,7 @@ namespace dwell::bench {
 
 namespace {
 
-// What both ways have: two rows of cells, of which each step reads one and writes the other.
+// Base of both ways: two rows of cells; each step reads one and writes the other.
 class Rows : public CudaSweep {
  public:
   Rows(const CudaDriver& driver, std::size_t cells)
@@ -17,7 +17,7 @@ class Rows : public CudaSweep {
 
   void write(std::span<const unsigned> cells) override {
     CU(cuMemcpyHtoD, even_.address(), cells.data(), cells.size_bytes());
-    CU(cuStreamSynchronize, nullptr);  // which our stream does not wait for
+    CU(cuStreamSynchronize, nullptr);  // our stream does not wait for the default one
   }
   void read(std::span<unsigned> cells) override { CU(cuMemcpyDtoH, cells.data(), even_.address(), cells.size_bytes()); }
 

@@ -16,7 +16,7 @@ class Tree final : public CudaTree {
     CU(cuModuleLoadData, &module_, cubin.data());
     try {
       CU(cuModuleGetFunction, &kernel_, module_, kKernelTree);
-      // Launches that wait to run; else there is room for 2048.
+      // Raise the limit on pending launches from 2048.
       CU(cuCtxGetLimit, &launches_, CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT);
       CU(cuCtxSetLimit, CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT, count);
     } catch (...) {
@@ -34,7 +34,7 @@ class Tree final : public CudaTree {
   void run(unsigned char mark) override {
     unsigned failures = 0;
     CU(cuMemcpyHtoD, failures_.address(), &failures, sizeof(failures));
-    CU(cuStreamSynchronize, nullptr);  // which our stream does not wait for
+    CU(cuStreamSynchronize, nullptr);  // our stream does not wait for the default one
     CUdeviceptr cells = cells_.address();
     CUdeviceptr counter = failures_.address();
     unsigned first = 0;

@@ -1,4 +1,4 @@
-// The work of which a CudaPeer is made. Needs CUDA's headers.
+// The parts of a CudaPeer. Needs CUDA's headers.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace dwell::bench {
 
-// The context is current; driver, kernels and cubin outlive what is made. All throw std::runtime_error.
+// Requires a current context; driver, kernels and cubin outlive the results. All throw std::runtime_error.
 std::unique_ptr<CudaAdds> make_cuda_adds(const CudaDriver& driver, const Kernels& kernels, std::size_t floats);
 std::unique_ptr<GraphSide> make_cuda_graphs(const CudaDriver& driver, const Kernels& kernels, CudaGraphs way, const GraphMemory& memory);
 std::unique_ptr<CudaSweep> make_cuda_sweep(const CudaDriver& driver, const Kernels& kernels, CudaSweeps way, std::size_t cells,

@@ -10,8 +10,8 @@ namespace dwell::bench {
 
 namespace {
 
-// Writes "cold NANOSECONDS" and "warm NANOSECONDS" lines, or "no REASON". clear_memo makes CuPy forget the modules it has, so that the
-// second round takes them from the files.
+// Prints "cold NANOSECONDS" and "warm NANOSECONDS" lines, or "no REASON". clear_memo drops CuPy's loaded modules, so the second round reads
+// them from files.
 constexpr const char* kProgram = R"(
 import sys, time
 try:

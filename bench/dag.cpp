@@ -9,7 +9,7 @@ namespace dwell::bench {
 
 namespace {
 
-// The columns of the row before that the task in `column` waits for, in a row with number `step` > 0.
+// Returns the columns of the previous row that the task in `column` of row `step` > 0 waits for.
 std::vector<std::size_t> columns_before(Pattern pattern, std::size_t column, std::size_t width, std::size_t step, Random& random) {
   std::vector<std::size_t> columns;
   const auto add = [&](std::size_t base, std::size_t plus, std::size_t minus) {
@@ -85,7 +85,7 @@ std::string name_of(Pattern pattern) {
 Dag dag_of(Pattern pattern, std::size_t width, std::size_t steps) {
   Dag dag;
   Random random;
-  std::size_t row_before = 0;  // its first node
+  std::size_t row_before = 0;  // first node of the previous row
   std::vector<std::uint32_t> before;
   for (std::size_t step = 0; step < steps; ++step) {
     const std::size_t row = dag.size();

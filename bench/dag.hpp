@@ -1,4 +1,4 @@
-// Task graphs of the benchmark `graphs`, as dwell and its peers read them.
+// Task graphs of the benchmark `graphs`, shared by dwell and its peers.
 #pragma once
 
 #include <cstddef>
@@ -9,19 +9,19 @@
 
 namespace dwell::bench {
 
-// For modules that share nothing else with the program. Node i waits for before[first[i]] up to before[first[i + 1] - 1].
+// A plain C view of a graph, for modules. Node i waits for before[first[i]] to before[first[i + 1] - 1].
 struct DagView {
   std::size_t nodes;
-  const std::uint32_t* first;  // nodes + 1 of them
+  const std::uint32_t* first;  // nodes + 1 elements
   const std::uint32_t* before;
 };
 
-// Nodes are numbered so that each waits for smaller numbers only.
+// A graph. Each node waits only for nodes of smaller numbers.
 class Dag {
  public:
   static constexpr std::size_t kMostBefore = 4;  // predecessors of one node
 
-  // One more node; kMostBefore predecessors at most.
+  // Adds a node with at most kMostBefore predecessors.
   void add(std::span<const std::uint32_t> before) {
     before_.insert(before_.end(), before.begin(), before.end());
     first_.push_back(static_cast<std::uint32_t>(before_.size()));
@@ -40,10 +40,10 @@ class Dag {
 
 Dag chain_of(std::size_t nodes);
 Dag independent(std::size_t nodes);
-// Each node waits for 0 to kMostBefore of all nodes before it, the same in every run.
+// Makes a graph in which each node waits for 0 to kMostBefore random earlier nodes; the same in every run.
 Dag random_dag(std::size_t nodes);
 
-// The dependences of Task Bench (Slaughter et al., SC 2020) that issue 10 asks for, between `steps` rows of `width` tasks.
+// Dependences of Task Bench (Slaughter et al., SC 2020) between `steps` rows of `width` tasks, as requested in issue 10.
 enum class Pattern : std::uint8_t {
   trivial,     // none
   stencil_1d,  // the same column and its two neighbours
@@ -53,7 +53,7 @@ enum class Pattern : std::uint8_t {
 };
 inline constexpr Pattern kPatterns[] = {Pattern::trivial, Pattern::stencil_1d, Pattern::fft, Pattern::tree, Pattern::random};
 std::string name_of(Pattern pattern);
-// `width` is a power of two.
+// Makes the graph of a pattern. `width` is a power of two.
 Dag dag_of(Pattern pattern, std::size_t width, std::size_t steps);
 
 }  // namespace dwell::bench

@@ -8,7 +8,7 @@
 
 namespace dwell::bench {
 
-// In a runtime of its own with so many workers; 0: the backend's choice.
+// Opens its own runtime with `workers` workers; 0: the backend's default.
 std::unique_ptr<GraphSide> open_dwell_graphs(const Context& context, std::size_t workers, const GraphMemory& memory);
 
 }  // namespace dwell::bench

@@ -1,4 +1,4 @@
-// The interface of a module that runs task graphs on the CPU: plain C, so that it may bring a C++ library of its own.
+// The interface of a module that runs task graphs on the CPU. Plain C, so that the module may use its own C++ library.
 #pragma once
 
 #include <cstddef>
@@ -11,10 +11,10 @@ struct GraphModule {
   using Task = void (*)(void* context, std::size_t node);
 
   const char* name;
-  // Threads for graphs, of which one is for the caller.
+  // Opens threads for graphs; one of them is for the caller.
   void* (*open)(int threads);
   void (*close)(void* threads);
-  // A graph whose nodes each call task(context, node). `dag` and `context` must live as long.
+  // Makes a graph whose nodes call task(context, node). `dag` and `context` must outlive it.
   void* (*make)(void* threads, const DagView* dag, Task task, void* context);
   void (*drop)(void* graph);
   // Runs every node once and returns when all are done.

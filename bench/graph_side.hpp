@@ -11,18 +11,18 @@
 
 namespace dwell::bench {
 
-// What each node does.
+// The work of each node.
 enum class Work : std::uint8_t {
   empty,  // nothing
   sum,    // adds the first slice of `first` to the first slice of `sums`; for chains
   slice,  // node i: slice i of `sums` is that of `first` plus that of `second`
-  visit,  // a busy loop of cells[0] rounds; then cell i + 1 counts the launch, if the cells of all predecessors have counted it already
+  visit,  // a busy loop of cells[0] rounds; then cell i + 1 counts the launch, if all predecessors' cells have counted it
 };
 
-// What `visit` leaves in the cell of a node that came too early or twice; no later launch makes it right.
+// Stored by `visit` in the cell of a node that ran too early or twice; stays wrong in later launches.
 inline constexpr unsigned kWrongVisit = 1U << 31U;
 
-// Elements of a side's memory.
+// Sizes of a side's memory, in elements.
 struct GraphMemory {
   std::size_t cells;
   std::size_t floats;  // of each of `first`, `second` and `sums`: slices of Adds::kFloats
@@ -31,17 +31,17 @@ struct GraphMemory {
 class LaunchableGraph {
  public:
   virtual ~LaunchableGraph() = default;
-  // One launch at a time. Whatever a side cannot do before its host waits is done in wait().
+  // One launch at a time. wait() does what a side can only do while its host waits.
   virtual void launch() = 0;
   virtual void wait() = 0;
 };
 
-// All throw std::exception. Copies are made while nothing runs.
+// All members throw std::exception. Copies are made while nothing runs.
 class GraphSide {
  public:
   virtual ~GraphSide() = default;
   virtual std::string name() const = 0;
-  // From the description to something that can be launched. `dag` and the side must live as long.
+  // Makes a launchable graph from its description. `dag` and the side must outlive it.
   virtual std::unique_ptr<LaunchableGraph> make(const Dag& dag, Work work) = 0;
 
   virtual void write_cells(std::span<const unsigned> cells) = 0;

@@ -32,14 +32,14 @@ constexpr const char* kChainLaunch = "launch of the chain, host time";
 constexpr const char* kIndependentLaunch = "launch of the independent nodes, host time";
 std::string metg_of(Pattern pattern) { return "METG(50 %), " + name_of(pattern); }
 
-// Threads of each side on the CPU; on CUDA, what kCudaPlaces says.
+// Threads of each side on the CPU; on CUDA see kCudaPlaces.
 constexpr std::size_t kThreadsOnCpu = 2;
 
-// Medians by what was done, for goals.
+// Medians by kind of work, for goals.
 class Medians {
  public:
   void add(const std::string& what, bool ours, double p50) { all_.push_back({what, ours, p50}); }
-  // The best of ours, or of the peers.
+  // Returns dwell's best median, or the peers'.
   std::optional<double> best(const std::string& what, bool ours) const {
     std::optional<double> best;
     for (const One& one : all_) {
@@ -57,7 +57,7 @@ class Medians {
   std::vector<One> all_;
 };
 
-// Takes one side after the other through the same graphs.
+// Runs the same graphs on one side after the other.
 class Graphs {
  public:
   Graphs(const Context& context, Report& report)
@@ -120,7 +120,7 @@ class Graphs {
   }
 
  private:
-  static constexpr std::size_t kTasksAPlace = 4;  // that each row of a pattern has, so that one can wait while another works
+  static constexpr std::size_t kTasksAPlace = 4;  // tasks per place in each row of a pattern, so that one can wait while another runs
   static constexpr std::size_t kRuns = 4;         // of time_rounds
 
   // Whether a launch returns before the graph has run.
@@ -131,7 +131,7 @@ class Graphs {
     medians_.add(what, ours, spread.p50);
   }
 
-  // Memory as it is before the first launch of a graph.
+  // Initialises the memory for the first launch of a graph.
   void prepare(GraphSide& side, const Dag& dag, Work work) const {
     switch (work) {
       case Work::empty: break;
@@ -156,7 +156,7 @@ class Graphs {
     side.write_sums(floats);
   }
 
-  // Looks at what the launches have left.
+  // Checks the results of the launches.
   void check(GraphSide& side, const Dag& dag, Work work, std::size_t launches) {
     launches_ += launches;
     if (work == Work::visit) {
@@ -166,7 +166,7 @@ class Graphs {
     } else if (work == Work::sum) {
       std::vector<float> sums(Adds::kFloats);
       side.read_sums(sums);
-      const auto expected = static_cast<float>(launches * dag.size());  // exact: it is below 2^24
+      const auto expected = static_cast<float>(launches * dag.size());  // exact: below 2^24
       for (const float sum : sums) wrong_ += sum == expected ? 0U : 1U;
     } else if (work == Work::slice) {
       std::vector<float> sums(dag.size() * Adds::kFloats);
@@ -174,7 +174,7 @@ class Graphs {
       wrong_ += count_wrong(sums, 0);
     }
   }
-  // The checks since the last call.
+  // Reports the checks since the last call.
   void report_checks(const GraphSide& side, const std::string& graphs) {
     report_.check_none("nodes too early, left out or run twice, or wrong sums, in " + text_of_count(launches_) + " launches: " + graphs +
                            ", " + side.name(),
@@ -182,7 +182,7 @@ class Graphs {
     launches_ = wrong_ = 0;
   }
 
-  // Adds the time of a node over many launches of one graph. Returns the time that the call of launch took.
+  // Adds the time per node over many launches of a graph. Returns the time of the call to launch.
   Spread replay(GraphSide& side, bool ours, const std::string& what, const Dag& dag, Work work, std::size_t repeats) {
     prepare(side, dag, work);
     const auto graph = side.make(dag, work);
@@ -225,7 +225,7 @@ class Graphs {
     if (launches_apart(ours)) add(side, ours, kOnceOnHost, spread_of(std::move(host)));
   }
 
-  // `runs` launches in which every node is busy for `rounds`; the first is not timed.
+  // Times `runs` launches in which every node is busy for `rounds`, after an untimed one.
   static Spread time_rounds(GraphSide& side, LaunchableGraph& graph, std::uint32_t rounds, std::size_t runs) {
     side.write_cells(std::array<unsigned, 1>{rounds});
     std::vector<double> times;
@@ -238,7 +238,7 @@ class Graphs {
     return spread_of(std::move(times));
   }
 
-  // Nanoseconds of one round of Work::visit: a long task against one without any, both undisturbed.
+  // Returns the nanoseconds of one round of Work::visit: compares a long task with an empty one.
   static double time_of_round(GraphSide& side) {
     constexpr std::uint32_t kRounds = 1U << 16U;
     constexpr std::size_t kTimes = 20;
@@ -258,8 +258,8 @@ class Graphs {
   std::size_t repeats_;
   std::size_t places_;
   Medians medians_;
-  std::size_t launches_ = 0;  // that were checked
-  std::size_t wrong_ = 0;     // that the checks found
+  std::size_t launches_ = 0;  // launches checked
+  std::size_t wrong_ = 0;     // wrong results found
 };
 
 void add_ours(const Context& context, Graphs& graphs) {
@@ -299,7 +299,7 @@ void add_cpu_peers(Report& report, Graphs& graphs) {
   for (const std::string& why : missing) report.note(why);
 }
 
-// Those of issue 10.
+// The goals of issue 10.
 class Goals {
  public:
   Goals(Report& report, const Medians& medians) : report_(report), medians_(medians) {}

@@ -1,4 +1,4 @@
-// A program of today that runs, on the CPU, a source that it has just got.
+// A peer on the CPU that compiles and runs a source.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace dwell::bench {
 // Compiles to a shared object with the C++ compiler on PATH, opens it, and calls it.
 class HostPeer {
  public:
-  // Throws std::runtime_error when one of the steps fails or the function returns something else.
+  // Throws std::runtime_error if a step fails or the function returns another value.
   void compile_and_run(unsigned value) const;
 
  private:

@@ -15,14 +15,14 @@ namespace dwell::bench {
 
 namespace {
 
-// Without the work that is done once in the background after a while, which is no rest.
+// Returns options without one-time background work, which would disturb the measurement.
 dwell::Options resting(const Context& context) {
   dwell::Options options = context.options();
   options.tier = Tier::relocatable;
   return options;
 }
 
-// Of all threads of this process.
+// Returns the processor time of all threads of this process.
 double processor_seconds() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -30,7 +30,7 @@ double processor_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-// Of one processor, in per cent, while this thread sleeps.
+// Returns the processor time while this thread sleeps, in per cent of one processor.
 double processor_share(std::chrono::milliseconds time) {
   const double used = processor_seconds();
   const Clock::time_point start = Clock::now();
@@ -38,13 +38,13 @@ double processor_share(std::chrono::milliseconds time) {
   return (processor_seconds() - used) / (nanoseconds_since(start) / 1e9) * 100;
 }
 
-// A stretch of time on the device.
+// Samples of the device over some time.
 struct Watched {
   std::vector<double> watts;
   std::vector<double> utilisation;  // per cent
 };
 
-// Samples for `time`, after a while in which the load before fades.
+// Samples for `time`, after waiting `fade` for the effects of earlier load.
 void watch(const Nvml& device, std::chrono::milliseconds fade, std::chrono::milliseconds time, Watched* to) {
   std::this_thread::sleep_for(fade);
   for (const Clock::time_point end = Clock::now() + time; Clock::now() < end;) {
@@ -73,7 +73,7 @@ void watch_device(const Context& context, Report& report) {
   Watched nothing;
   Watched parked;
   Watched polling;
-  // In turn, because a card that has just worked takes more for a while. The context stays open throughout.
+  // Measure in turn: a card that has just worked draws more power for a while. The context stays open throughout.
   peer->warm_up();
   for (int round = 0; round < context.pick(3, 1); ++round) {
     watch(*device, fade, time, &nothing);
@@ -82,7 +82,7 @@ void watch_device(const Context& context, Report& report) {
     watch(*device, fade, time, &parked);
   }
   {
-    // The cost that parking saves: a loop that stays, looking for work.
+    // Measure what parking saves: a loop that stays and polls.
     dwell::Options options = resting(context);
     options.idle = std::chrono::minutes(1);
     Runtime runtime(std::move(options));
@@ -98,7 +98,7 @@ void watch_device(const Context& context, Report& report) {
   add("dwell, Options::idle of a minute: polling", true, polling);
 
   const double least = mean(nothing.watts);
-  // Equal: no further from it than what nothing running itself varies by, or 2 %.
+  // Count as equal: within the variation of the idle device, or within 2 %.
   const Spread spread = spread_of(nothing.watts);
   const double slack = std::max(spread.most - spread.least, least * 0.02);
   report.add(Goal{"power parked, above nothing running (means)", "W", mean(parked.watts) - least, slack, slack});

@@ -1,4 +1,4 @@
-// Jobs of the orchestrator, a thousand in flight at once, against the same graphs launched without it.
+// Jobs of the orchestrator, a thousand in flight at once, compared with launches of the same graphs without it.
 #include <atomic>
 #include <cstdint>
 #include <dwell/orchestrator.hpp>
@@ -22,7 +22,7 @@ DWELL_OPERATOR(hit)(dwell::Group g, dwell::Span<unsigned> cells, unsigned index)
 }
 )";
 
-// The graph of all jobs, and the cells that it counts in: a tree, whose root has a cell of the job's own, the other nodes one each.
+// The graph of all jobs and its counters: a tree whose root has a cell per job, and whose other nodes have one cell each.
 class Jobs {
  public:
   using Hit = Operator<void(Span<unsigned>, unsigned)>;
@@ -40,11 +40,11 @@ class Jobs {
     root_ = nodes[0];
     return graph;
   }
-  // Of the last graph.
+  // Returns the root of the last graph.
   const Node& root() const { return root_; }
   static std::uint32_t cell(std::size_t job) { return kNodes + static_cast<std::uint32_t>(job); }
-  unsigned times = 0;  // that all jobs were run
-  // Cells that do not say so.
+  unsigned times = 0;  // number of runs of all jobs
+  // Returns the number of cells that differ from `times`.
   std::size_t wrong() const {
     std::vector<unsigned> found(cells_.size());
     cells_.read(found);
@@ -60,12 +60,12 @@ class Jobs {
   Node root_;
 };
 
-// When each job was submitted, and when a callback heard of its end.
+// For each job, the time of its submission, and of its completion callback.
 struct Times {
   std::vector<Clock::time_point> submitted;
   std::vector<Clock::time_point> heard;
 };
-// One way to run all jobs once, with callbacks if there are times to be noted.
+// A way to run all jobs once; with callbacks if `times` is not null.
 using Run = std::function<void(Times* times)>;
 
 void run(const Context& context, Report& report) {

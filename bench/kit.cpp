@@ -1,4 +1,4 @@
-// The operator author's kit against the same work written by hand, which it should not be slower than.
+// The operator author's kit against hand-written code: the kit should not be slower.
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace dwell::bench {
 
 namespace {
 
-constexpr std::size_t kSmall = 1024;  // floats of a lone task
+constexpr std::size_t kSmall = 1024;  // floats per lone task
 constexpr double kSlack = 1.05;       // the highest ratio of the kit's time to that by hand
 
 using Function = void(Span<const float>, Span<const float>, Span<float>);
@@ -28,20 +28,20 @@ struct Way {
   bool ours;
 };
 enum class Result : std::uint8_t {
-  elements,  // each as `expected` has it
-  sums,      // one a group, of its block
-  running,   // sums up to each element, from the beginning of its group's block on
+  elements,  // each equals `expected`
+  sums,      // one per group, over its block
+  running,   // running sums from the beginning of each group's block
 };
-// The same work in several ways; the kit's is the first.
+// The same work in several ways; the first is the kit's.
 struct Call {
   const char* what;
   std::vector<Way> ways;
-  double bytes;  // that an element moves
+  double bytes;  // moved per element
   Result result;
-  double (*expected)(std::size_t index);  // of Result::elements, out of the inputs at `index`
+  double (*expected)(std::size_t index);  // for Result::elements, from the inputs at `index`
 };
 
-// Small whole numbers, so that all sums are exact.
+// Return small whole numbers, so that all sums are exact.
 float first_input(std::size_t index) { return static_cast<float>(index % 3); }
 float second_input(std::size_t index) { return static_cast<float>(index % 5); }
 
@@ -70,7 +70,7 @@ std::vector<Call> all_work() {
   };
 }
 
-// Arrays for all work, in slices that tasks use one after the other.
+// Arrays for all work, in slices that tasks use in turn.
 class Arrays {
  public:
   Arrays(Runtime& runtime, std::size_t floats)
@@ -87,7 +87,7 @@ class Arrays {
   }
 
   void poison() { z_.write(std::vector<float>(z_.size(), std::numeric_limits<float>::quiet_NaN())); }
-  // Results that are not what `groups` groups must have made of each slice of `floats`.
+  // Returns the number of wrong results of `groups` groups over each slice of `floats`.
   std::size_t wrong(const Call& work, std::size_t floats, std::uint32_t groups) const {
     std::vector<float> z(z_.size());
     z_.read(z);
@@ -113,7 +113,7 @@ class Arrays {
     for (std::uint32_t group = 0; group < groups; ++group) all += results[group];
     return all == expected ? 0 : 1;
   }
-  // Where the blocks begin is left to each way: an element begins a block when it is its input alone, which no more than `groups` may be.
+  // Each way chooses its blocks. An element that equals its input begins a block; at most `groups` may.
   static std::size_t wrong_running(std::span<const float> results, std::size_t first, std::uint32_t groups) {
     std::size_t wrong = 0;
     std::uint32_t blocks = 1;
@@ -143,7 +143,7 @@ class Kit {
     }
   }
 
-  // One task at a time over `slices` slices of 1024 floats.
+  // Times one task at a time over `slices` slices of 1024 floats.
   void lone(const std::string& title, std::size_t rounds, std::size_t count, bool goals) {
     constexpr std::size_t kSlices = 64;
     Arrays arrays(runtime_, kSlices * kSmall);
@@ -158,7 +158,7 @@ class Kit {
     }
   }
 
-  // One task over `floats`, shared by `groups` groups.
+  // Times one task over `floats`, shared by `groups` groups.
   void large(std::size_t w, const std::string& title, std::size_t floats, std::uint32_t groups, std::size_t rounds) {
     Arrays arrays(runtime_, floats);
     const auto times = in_turn(w, arrays, floats, groups, rounds, [&](const Operator<Function>& op) {
@@ -172,7 +172,7 @@ class Kit {
   std::size_t size() const { return work_.size(); }
 
  private:
-  // The times of each way, taken in turn, so that all meet the same machine; one round more goes before. Checks what they have made.
+  // Returns the times of each way, measured in turn so that changes of the machine affect all, after an untimed round. Checks the results.
   template <class Measure>
   std::vector<std::vector<double>> in_turn(std::size_t w, Arrays& arrays, std::size_t floats, std::uint32_t groups, std::size_t rounds,
                                            Measure measure) {
@@ -209,10 +209,10 @@ class Kit {
   Runtime& runtime_;
   Report& report_;
   std::vector<Call> work_;
-  std::vector<std::vector<Operator<Function>>> operators_;  // as `work_` has them
+  std::vector<std::vector<Operator<Function>>> operators_;  // in the order of `work_`
 };
 
-// A plain loop by one worker takes as long in many groups as in one.
+// Checks that a plain loop on one worker takes as long in many groups as in one.
 void add_groups(const Context& context, Report& report, std::size_t floats, std::size_t rounds) {
   dwell::Options options = context.options();
   options.workers = 1;

@@ -1,5 +1,5 @@
 // The operators of the benchmark `kit`: the same work with the kit, as a plain loop, and written by hand for each backend. All take two
-// inputs and a result, which some of them do not need. Those that work on blocks take each group's block of a wide task.
+// inputs and a result; some do not use all. Those that work on blocks process each group's block of a wide task.
 #pragma once
 
 namespace dwell::bench {
@@ -16,7 +16,7 @@ DWELL_OPERATOR(add_plain)(dwell::Group g, dwell::Span<const float> x, dwell::Spa
 }
 )";
 
-// Shared by those by hand. Spans are aligned to 16 bytes here, and so are the blocks.
+// Shared by the hand-written ones. Spans are aligned to 16 bytes here, and so are the blocks.
 #define DWELL_BENCH_BY_HAND                                                                             \
   "using namespace dwell;\n"                                                                            \
   "struct alignas(16) Four { float value[4]; };\n"                                                      \
@@ -88,7 +88,7 @@ DWELL_OPERATOR(copy_hand)(Group g, Span<const float> x, Span<const float>, Span<
 }
 )";
 
-// The sum of each group's block to z[g.index()].
+// Stores the sum of each group's block to z[g.index()].
 inline constexpr const char* kKitSum = R"(
 DWELL_OPERATOR(sum_kit)(dwell::Group g, dwell::Span<const float> x, dwell::Span<const float>, dwell::Span<float> z) {
   const float sum = g.reduce(g.part(x), 0.0f, [](float a, float b) { return a + b; });
@@ -146,7 +146,7 @@ DWELL_OPERATOR(sum_hand)(Group g, Span<const float> x, Span<const float>, Span<f
 }
 )";
 
-// The sum of each element of a block and those before it.
+// Stores the running sums of each block.
 inline constexpr const char* kKitScan = R"(
 DWELL_OPERATOR(scan_kit)(dwell::Group g, dwell::Span<const float> x, dwell::Span<const float>, dwell::Span<float> z) {
   g.inclusive_scan(g.part(z), g.part(x), 0.0f, [](float a, float b) { return a + b; });

@@ -19,7 +19,7 @@ constexpr const char* kRareTask = "the same, at random gaps of 0 to 100 us";
 constexpr const char* kAddTask = "add of 1024 floats";
 constexpr const char* kHostTask = "add, sums in host memory";
 
-// Adds ones to sums that are used one after the other, one task at a time, so that every sum counts the tasks that it was in.
+// Adds ones to sums in turn, one task at a time, so that every sum counts its tasks.
 class Counted {
  public:
   Counted(Runtime& runtime, Add add, std::size_t slices, Memory memory)
@@ -40,7 +40,7 @@ class Counted {
     ++counts_[slice];
   }
 
-  // Elements that are not what they must be.
+  // Returns the number of wrong elements.
   std::size_t wrong() const {
     std::vector<float> sums(sums_.size());
     sums_.read(sums);
@@ -49,7 +49,7 @@ class Counted {
     return wrong;
   }
 
-  // For sums in host memory: whether the host sees what task `i`, the last one, made.
+  // For sums in host memory: whether the host sees the result of task `i`, the last one.
   bool is_fresh(std::size_t i) const {
     const std::size_t slice = i % counts_.size();
     return host_[(slice + 1) * Adds::kFloats - 1] == static_cast<float>(counts_[slice]);
@@ -64,11 +64,11 @@ class Counted {
   std::vector<std::size_t> counts_;
 };
 
-// Figures with goals.
+// The figures that have goals.
 struct Reached {
   Spread empty;
   Spread ordered;  // memory named
-  Spread rare;     // the same at long gaps
+  Spread rare;     // the same, at long gaps
 };
 
 Reached add_ours(const Context& context, Report& report, std::size_t count) {
@@ -108,7 +108,7 @@ Reached add_ours(const Context& context, Report& report, std::size_t count) {
   return reached;
 }
 
-// The part of the tail that the end of leases makes.
+// Shows how much of the tail the ends of leases cause.
 void add_ours_on_a_long_lease(const Context& context, Report& report, std::size_t count) {
   dwell::Options options = context.options();
   options.lease = std::chrono::milliseconds(100);
@@ -149,7 +149,7 @@ void add_cpu_peers(const Context& context, Report& report, std::size_t count, co
   std::atomic<std::size_t> ran{0};
   std::size_t expected = 0;
   {
-    // Waking a thread takes long: fewer of them.
+    // Do fewer rounds: waking a thread is slow.
     const std::size_t fewer = count / 5;
     CpuPool pool(context.info.workers);
     const double time = add("thread pool, condition variables", fewer, [&](std::size_t) {

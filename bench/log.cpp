@@ -11,7 +11,7 @@ namespace dwell::bench {
 
 namespace {
 
-// Lines of four arguments, by one thread of the group. `sum` keeps the work without lines from being left out.
+// Logs lines of four arguments from one thread of the group. `sum` keeps the compiler from removing the work without lines.
 constexpr const char* kSays = R"(
 DWELL_OPERATOR(says)(dwell::Group g, dwell::u32 lines, dwell::Span<dwell::u32> sum) {
   if (g.rank() != 0) return;
@@ -41,14 +41,14 @@ void run(const Context& context, Report& report) {
   auto sum = runtime.allocate<u32>(workers);
   sum.write(std::vector<u32>(workers, 1));
 
-  // Fewer than a ring holds for their severity, so that all of them are written.
+  // Fewer lines than a ring holds at their severity, so that none is dropped.
   const auto lines = context.pick<u32>(5'000, 2'000);
   const auto time = [&](std::uint32_t groups_of_it) {
     const Clock::time_point start = Clock::now();
     runtime.submit(says, lines, sum, groups(groups_of_it)).wait();
     return nanoseconds_since(start) / lines;
   };
-  // Whoever reads the log has come to its end.
+  // Waits until the log's reader is done.
   const auto settle = [&] { static_cast<void>(runtime.logs()); };
   std::vector<double> silent;
   std::vector<double> alone;

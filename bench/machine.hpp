@@ -1,4 +1,4 @@
-// Where and when figures were taken.
+// The machine and time of a measurement.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -7,7 +7,7 @@
 
 namespace dwell::bench {
 
-// Date, commit ($DWELL_COMMIT, else what git says of the folder that the program lies in), processor, load, device, driver, compiler.
+// Returns date, commit ($DWELL_COMMIT, else git's for the program's folder), processor, load, device, driver and compiler.
 nlohmann::ordered_json describe_run(const Context& context);
 
 }  // namespace dwell::bench

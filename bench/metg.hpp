@@ -1,4 +1,4 @@
-// The shortest tasks that a scheduler runs at half of the machine's speed.
+// The shortest tasks that a scheduler runs at half of the machine's speed: METG.
 #pragma once
 
 #include <algorithm>
@@ -7,9 +7,9 @@
 
 namespace dwell::bench {
 
-// METG(50 %) of Task Bench: the least time of a run x places / tasks, in nanoseconds, at which tasks take half of that time. run(rounds)
-// returns the nanoseconds that a run of `tasks` busy tasks of so many rounds takes on `places` workers; a round takes `round`. Found to 3 %
-// or to one round. Nothing when it would take a run with more than 0.2 s of work for each worker.
+// Returns METG(50 %) of Task Bench: the least time of a run x places / tasks, in nanoseconds, of which tasks take half. run(rounds) returns
+// the nanoseconds of a run of `tasks` tasks, each busy for `rounds`, on `places` workers; a round takes `round`. Precise to 3 % or one
+// round. Nothing if that needs a run with more than 0.2 s of work per worker.
 template <class Run>
 std::optional<double> find_metg(Run run, double round, std::size_t tasks, std::size_t places) {
   const auto time = [&](std::uint32_t rounds) { return run(rounds) * static_cast<double>(places) / static_cast<double>(tasks); };

@@ -6,7 +6,7 @@ namespace dwell::bench {
 
 namespace {
 
-// nvml.h is not part of what a build needs, so its few types are written here.
+// Declares the few types used from nvml.h, so that the build does not need it.
 using Result = int;  // 0 is success
 using Device = void*;
 struct Utilisation {

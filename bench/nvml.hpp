@@ -1,4 +1,4 @@
-// NVIDIA's management library, opened when it is there: power, utilisation, clocks.
+// NVIDIA's management library, if present: power, utilisation, clocks.
 #pragma once
 
 #include <optional>
@@ -6,15 +6,15 @@
 
 namespace dwell::bench {
 
-// One device, watched. From one thread at a time.
+// One device. Used from one thread at a time.
 class Nvml {
  public:
-  // The device with this PCI address ("0000:01:00.0"); nothing when the library or the device is not to be had.
+  // Opens the device with this PCI address ("0000:01:00.0"); nothing if the library or the device is missing.
   static std::optional<Nvml> open(const std::string& bus);
 
-  // Nothing where the device does not say.
+  // Nothing if the device does not report it.
   std::optional<double> watts() const;
-  std::optional<double> utilisation() const;  // per cent of the last moment in which a kernel ran
+  std::optional<double> utilisation() const;  // per cent of the last sampling period in which a kernel ran
   std::optional<double> clock_mhz() const;    // of the multiprocessors
   std::string driver() const;                 // "580.159.04"; empty when unknown
 

@@ -17,7 +17,7 @@ constexpr const char* kFed = "empty tasks, submit_many";
 constexpr const char* kLone = "lone empty task, until it is complete";
 constexpr const char* kChain = "a chain of empty nodes, replayed, a step";
 
-// Reads nothing but how much there was.
+// Discards a trace, and counts its bytes.
 class Counted : public TraceWriter {
  public:
   void write(const Trace& piece) override {
@@ -32,12 +32,12 @@ class Counted : public TraceWriter {
   double error_ns = 0;
 };
 
-// What is noted while the same work is timed.
+// A setting of observation under which the same work is timed.
 struct Setting {
   const char* name;
   Metering metering;
   bool timeline;
-  // More time than with nothing noted, at most: fed throughput and lone latency.
+  // Limits on the extra time: throughput and lone latency.
   double goal;
   double at_least;
 };
@@ -49,10 +49,10 @@ constexpr std::array<Setting, 4> kSettings = {{{"nothing noted", Metering::off, 
 struct Setup {
   const char* what;
   bool is_goal;
-  std::function<std::vector<double>()> time;  // ns a task, some samples
+  std::function<std::vector<double>()> time;  // samples of ns per task
 };
 
-// `first` and others that do nothing either, `count` in all.
+// Returns `first` and more empty operators, `count` in all.
 std::vector<Operator<void()>> define_more(Runtime& runtime, const Operator<void()>& first, std::size_t count) {
   std::vector<std::shared_future<Operator<>>> made;
   for (std::size_t i = 1; i < count; ++i) {
@@ -104,10 +104,10 @@ void run(const Context& context, Report& report) {
          return std::vector<double>{nanoseconds_since(start) / static_cast<double>(10 * steps)};
        }},
   };
-  // The settings take turns, since the machine changes too.
+  // Alternate the settings, so that changes of the machine affect all.
   std::vector<std::array<std::vector<double>, kSettings.size()>> samples(works.size());
-  std::uint64_t noted = 0;   // tasks while counts were on
-  std::uint64_t traced = 0;  // the same of a timeline
+  std::uint64_t noted = 0;   // tasks counted
+  std::uint64_t traced = 0;  // tasks traced
   Counted seen;
   for (int round = 0; round < context.pick(15, 2); ++round) {
     for (std::size_t i = 0; i < kSettings.size(); ++i) {
@@ -140,7 +140,7 @@ void run(const Context& context, Report& report) {
                       kSettings[i].goal, kSettings[i].at_least});
   }
 
-  // A snapshot of so many operators, of which each worker has run some with times on.
+  // Times a snapshot of `operators` operators, of which each worker has run some with times on.
   runtime.set_metrics(Metering::times);
   const auto operators = context.pick<std::size_t>(64, 4);
   const std::vector<Operator<void()>> all = define_more(runtime, empty, operators);

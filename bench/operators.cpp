@@ -8,7 +8,7 @@ namespace dwell::bench {
 
 namespace {
 
-// Floats that are copied between host and device at once.
+// Floats per copy between host and device.
 constexpr std::size_t kChunk = std::size_t{1} << 22U;
 
 std::uint32_t scramble(std::uint64_t index) {

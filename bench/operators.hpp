@@ -1,4 +1,4 @@
-// The operators that benchmarks run, and arrays for them.
+// The operators of the benchmarks, and their arrays.
 #pragma once
 
 #include <cstddef>
@@ -8,19 +8,19 @@
 
 namespace dwell::bench {
 
-// Nothing.
+// Does nothing.
 inline constexpr const char* kEmpty = R"(
 #include <dwell/device.hpp>
 DWELL_OPERATOR(empty)(dwell::Group) {}
 )";
 
-// Nothing too, but the runtime cannot know: it orders what the task might have written to the memory it names.
+// Does nothing, but names memory: the runtime orders what the task might have written to it.
 inline constexpr const char* kTouch = R"(
 #include <dwell/device.hpp>
 DWELL_OPERATOR(touch)(dwell::Group, dwell::Span<float>) {}
 )";
 
-// One more in a cell.
+// Increments a cell.
 inline constexpr const char* kCount = R"(
 #include <dwell/device.hpp>
 DWELL_OPERATOR(count)(dwell::Group g, dwell::Span<unsigned> cells, unsigned index) {
@@ -28,7 +28,7 @@ DWELL_OPERATOR(count)(dwell::Group g, dwell::Span<unsigned> cells, unsigned inde
 }
 )";
 
-// What Work::visit says (graph_side.hpp), with the cells of a node and of up to four predecessors, 0 for none.
+// Implements Work::visit (graph_side.hpp); takes the cells of a node and of up to four predecessors, 0 for none.
 inline constexpr const char* kVisit = R"(
 #include <dwell/device.hpp>
 DWELL_OPERATOR(visit)(dwell::Group g, dwell::Span<unsigned> cells, unsigned node, unsigned a, unsigned b, unsigned c, unsigned d) {
@@ -48,7 +48,7 @@ DWELL_OPERATOR(visit)(dwell::Group g, dwell::Span<unsigned> cells, unsigned node
 }
 )";
 
-// sum[i] = first[i] + second[i], by 16 bytes where they are aligned so, and two such steps at a time so that their loads overlap.
+// sum[i] = first[i] + second[i]: by 16 bytes if aligned, and two steps at a time so that their loads overlap.
 inline constexpr const char* kAdd = R"(
 #include <dwell/device.hpp>
 struct alignas(16) Four { float value[4]; };
@@ -82,31 +82,31 @@ using Touch = Operator<void(Span<float>)>;
 using Count = Operator<void(Span<unsigned>, unsigned)>;
 using Add = Operator<void(Span<const float>, Span<const float>, Span<float>)>;
 
-// The terms of our adds and of the peers': both terms and their sum are whole numbers that a float holds exactly.
+// The terms of our adds and of the peers': the terms and their sums are whole numbers that a float holds exactly.
 float first_term(std::uint64_t index);
 float second_term(std::uint64_t index);
 void fill_first(std::span<float> terms, std::uint64_t from);
 void fill_second(std::span<float> terms, std::uint64_t from);
 void fill_poison(std::span<float> sums);
-// How many of the sums from index `from` on are not what they must be.
+// Returns the number of wrong sums from index `from` on.
 std::size_t count_wrong(std::span<const float> sums, std::uint64_t from);
 
-// Tasks that add 1024 floats each, over three arrays in memory of the runtime that are used slice by slice, again and again.
+// Tasks that add 1024 floats each, over three arrays of the runtime, cycling through their slices.
 class Adds {
  public:
-  static constexpr std::size_t kFloats = 1024;                     // of one task
-  static constexpr double kBytes = 3.0 * kFloats * sizeof(float);  // that it moves
+  static constexpr std::size_t kFloats = 1024;                     // per task
+  static constexpr double kBytes = 3.0 * kFloats * sizeof(float);  // moved per task
 
-  // `floats` of each array: a power of two. The sums are poisoned.
+  // Makes arrays of `floats`, a power of two. The sums are poisoned.
   Adds(Runtime& runtime, Add add, std::size_t floats);
 
   std::size_t slices() const { return slices_; }
 
-  // Submits the tasks with numbers [from, from + count): one call each, or all by submit_many. From any thread.
+  // Submit the tasks with numbers [from, from + count): with one call each, or all by submit_many. From any thread.
   void submit(std::size_t from, std::size_t count);
   void submit_many(std::size_t from, std::size_t count);
 
-  // After the tasks so far: makes every sum wrong; counts the sums that are wrong.
+  // After the tasks so far: make every sum wrong; count the wrong sums.
   void poison();
   std::size_t wrong() const;
 

@@ -16,7 +16,7 @@ constexpr const char* kToIdle = "park called to device idle";
 constexpr const char* kResumed = "parked by park(): resume called to first result";
 constexpr const char* kWoken = "parked because idle: submitted to first result";
 
-// Long enough that any runtime with default options has parked, and any peer's thread sleeps.
+// Long enough for a runtime with default options to park, and for a peer's thread to sleep.
 constexpr std::chrono::milliseconds kRest{4};
 
 void run(const Context& context, Report& report) {
@@ -38,7 +38,7 @@ void run(const Context& context, Report& report) {
     std::size_t early = 0;
     Random random;
     for (std::size_t i = 0; i < times; ++i) {
-      submit().wait();  // the loop is there
+      submit().wait();  // starts the loop
       spin_for(std::chrono::microseconds(5 + random.below(20)));
       Clock::time_point start = Clock::now();
       runtime.park();

@@ -1,11 +1,11 @@
-// Peers with libraries of their own: shared objects beside the program.
+// Peers with their own libraries: shared objects next to the program.
 #pragma once
 
 #include <string>
 
 namespace dwell::bench {
 
-// The function `name` of the module NAME.so, which stays open. Nothing, and why, when there is no such module.
+// Returns the function `name` of the module NAME.so, which stays open. Null, with the reason in `why`, if there is no such module.
 void* find_in_module(const std::string& name, std::string* why);
 
 template <class Function>

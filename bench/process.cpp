@@ -15,7 +15,7 @@ namespace {
 
 std::string name_of(const std::string& variable) { return variable.substr(0, variable.find('=') + 1); }
 
-// This process's environment with some variables replaced.
+// Returns this process's environment with some variables replaced.
 std::vector<std::string> environment_with(const std::vector<std::string>& replaced) {
   std::vector<std::string> all = replaced;
   for (char** at = environ; *at != nullptr; ++at) {

@@ -1,4 +1,4 @@
-// Runs another program, for what can only be measured from outside.
+// Runs another program, for measurements from outside.
 #pragma once
 
 #include <string>
@@ -11,11 +11,11 @@ struct Finished {
   std::string output;  // its standard output
 };
 
-// Runs `arguments` (the first is looked for on PATH), with `environment` ("NAME=value") in place of variables of the same name, no shell,
-// and standard error left alone or dropped. Returns when it has ended.
+// Runs `arguments` (the first is searched on PATH) without a shell and waits for the end. `environment` ("NAME=value") replaces variables
+// of the same name. Standard error is inherited or dropped.
 Finished run_process(const std::vector<std::string>& arguments, const std::vector<std::string>& environment = {}, bool quiet = false);
 
-// The file of this program.
+// Returns the file of this program.
 std::string own_file();
 
 }  // namespace dwell::bench

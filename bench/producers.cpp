@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::size_t kThreads = 4;
 
-// Calls body(thread) on `threads` threads that start together, then wait(); returns the time from that start to the end. The first
-// exception of a thread is thrown here.
+// Calls body(thread) on `threads` threads that start together, then wait(). Returns the time from the start to the end. Rethrows the first
+// exception of a thread.
 template <class Body, class Wait>
 double time_threads(std::size_t threads, Body body, Wait wait) {
   std::atomic<std::size_t> ready{0};
@@ -51,7 +51,7 @@ void run(const Context& context, Report& report) {
   std::uint64_t expected = runtime.metrics().submitted;
   std::size_t wrong = 0;
 
-  // Both in turn, so that a change of the machine meets both.
+  // Alternate, so that changes of the machine affect both.
   const auto compare = [&](const std::string& what, bool has_sums, auto body) {
     std::vector<double> alone;
     std::vector<double> together;

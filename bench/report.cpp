@@ -19,7 +19,7 @@ std::string three_digits(double value) {
   return text.data();
 }
 
-// Rows of text; the first is the heading. The first two columns stand to the left, the others, which are figures, to the right.
+// Rows of text; the first is the heading. The first two columns are aligned left, the figures right.
 void print_columns(std::ostream& to, const std::vector<std::vector<std::string>>& rows) {
   std::vector<std::size_t> widths(rows.front().size());
   for (const auto& row : rows) {

@@ -1,4 +1,4 @@
-// A benchmark's figures: as a table for people, as JSON for plots.
+// A benchmark's figures: as a table for people, and as JSON for plots.
 #pragma once
 
 #include <iosfwd>
@@ -11,18 +11,18 @@
 
 namespace dwell::bench {
 
-// One line of the table. Lines with the same `what` did the same work, in the same run; the first of ours among them is what the others
-// are compared with.
+// One line of the table. Lines with the same `what` did the same work in the same run; they are compared with the first of ours.
 struct Row {
   std::string what;
   std::string by;    // ours or a peer
   bool ours = true;  // dwell, or a peer
-  std::string unit;  // "ns", or anything that is printed as it is
+  std::string unit;  // "ns", or any text, printed as it is
   Spread spread;     // lower is better
   std::optional<double> gigabytes_per_second = std::nullopt;
 };
 
-// A figure that was aimed at. `reached` is compared with both; no `at_least` means that only the goal was set.
+// A figure with a goal. `reached` is compared with the goal and with `at_least`, the acceptable value; without `at_least` only with the
+// goal.
 struct Goal {
   std::string what;
   std::string unit;
@@ -32,7 +32,7 @@ struct Goal {
   bool more_is_better = false;
 
   bool is_reached() const { return fits(goal); }
-  // Whether it is good enough to accept.
+  // Whether the figure is acceptable.
   bool passes() const { return fits(at_least.value_or(goal)); }
 
  private:
@@ -48,22 +48,22 @@ class Report {
  public:
   Report(std::string name, std::string title) : name_(std::move(name)), title_(std::move(title)) {}
 
-  // Behind the rows of the same work.
+  // Adds a row after those of the same work.
   void add(Row row);
   void add(Goal goal) { goals_.push_back(std::move(goal)); }
-  // An effect that was looked at, in words, and whether it was as it must be.
+  // Adds a checked effect, in words, and whether it was right.
   void check(const std::string& what, bool right) { checks_.push_back({what, right}); }
-  // The same for things that are counted: right when there are none. "lost tasks"
+  // As check, for a count that must be 0: "lost tasks".
   void check_none(const std::string& what, std::size_t count) { check(text_of_count(count) + " " + what, count == 0); }
-  // Something to know when reading the figures.
+  // Adds a note for readers of the figures.
   void note(std::string text) { notes_.push_back(std::move(text)); }
-  // The benchmark could not go on.
+  // Records that the benchmark could not continue.
   void fail(std::string error) { error_ = std::move(error); }
   void took(double seconds) { seconds_ = seconds; }
 
-  // Whether it ran to its end, and every effect was as it must be.
+  // Whether the benchmark ran to its end, and every effect was right.
   bool right() const;
-  // The figure to quote: "2.52 us p50 (goal 2.5 us: within at least 3 us)".
+  // Returns the figure to quote: "2.52 us p50 (goal 2.5 us: within at least 3 us)".
   std::string key_figure() const;
 
   void print(std::ostream& to) const;
@@ -75,7 +75,7 @@ class Report {
     bool right;
   };
 
-  // How many times ours a row took; nothing for our own.
+  // Returns a row's time as a multiple of ours; nothing for our own.
   std::optional<double> ratio_of(const Row& row) const;
 
   std::string name_;

@@ -1,4 +1,4 @@
-// Many measurements in a few numbers.
+// A summary of many measurements.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 
 namespace dwell::bench {
 
-// Quantiles are values that were measured: the smallest one that at least that part of all lie at or below.
+// Quantiles are measured values: the smallest at or above that part of all values.
 struct Spread {
   std::size_t count = 0;
   double least = 0;
@@ -17,10 +17,10 @@ struct Spread {
   double most = 0;
 };
 
-// All zero for no values.
+// Returns the summary of values; all zero if there are none.
 Spread spread_of(std::vector<double> values);
 
-// A figure that was measured once, or computed.
+// Returns the summary of a figure that was measured once, or computed.
 inline Spread one(double value) { return {1, value, value, value, value, value, value}; }
 
 }  // namespace dwell::bench

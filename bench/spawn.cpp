@@ -1,4 +1,4 @@
-// A fork-join tree: tasks that tasks make.
+// A fork-join tree of tasks that spawn tasks.
 #include <algorithm>
 #include <cstdint>
 #include <stdexcept>
@@ -19,11 +19,11 @@ namespace dwell::bench {
 namespace {
 
 constexpr const char* kWhat = "task of a fork-join tree";
-constexpr int kThreadsOnCpu = 2;                 // of each side
-constexpr std::uint32_t kCudaTasks = 1U << 17U;  // of the tree of CUDA's kernels, which take so much longer
-constexpr std::chrono::seconds kMost{10};        // of one run
+constexpr int kThreadsOnCpu = 2;                 // per side
+constexpr std::uint32_t kCudaTasks = 1U << 17U;  // in the tree of CUDA kernels, which are much slower
+constexpr std::chrono::seconds kMost{10};        // per run
 
-// What tree.hpp says.
+// Implements tree.hpp.
 constexpr const char* kTree = R"(
 #include <dwell/device.hpp>
 DWELL_USES(tree, dwell::Span<unsigned char>, unsigned, unsigned, unsigned)
@@ -40,7 +40,7 @@ class Trees {
  public:
   Trees(Report& report, std::size_t runs) : report_(report), runs_(runs) {}
 
-  // Times run(mark) of a tree of `count` tasks; read(cells) looks at it. Returns the median, a task.
+  // Times run(mark) of a tree of `count` tasks; read(cells) reads the result. Returns the median per task.
   template <class Run, class Read>
   double add(const std::string& side, bool ours, std::uint32_t count, Run run, Read read) {
     std::vector<double> times;

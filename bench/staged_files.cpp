@@ -10,7 +10,7 @@ namespace dwell::bench {
 
 namespace {
 
-// Programs of the benchmarks and the tool say what went wrong in their own words, without that of the library's code.
+// Rethrows with the plain message: the programs print no error codes of the library.
 template <class Work>
 void in_plain_words(const Work& work) {
   try {

@@ -1,4 +1,4 @@
-// Files that are written whole or not at all, and all of them or none.
+// Writes several files atomically: each whole or not at all, and all or none.
 #pragma once
 
 #include <deque>
@@ -10,18 +10,17 @@
 
 namespace dwell::bench {
 
-// Each file is written beside its target, as a new file whose name nobody can foresee: a link that lies there is not followed. commit()
-// renames them all. Files that are not committed are removed. A target that is a pipe or a device is written by add().
+// Writes each file next to its target, as a new file with an unpredictable name, so that no link is followed. commit() renames them all.
+// Files that are not committed are removed. add() writes directly to a target that is a pipe or a device.
 class StagedFiles {
  public:
-  // Throws std::runtime_error when `target` could not be written as things stand (OutputFile::check). For telling the user before the work
-  // is done.
+  // Throws std::runtime_error if `target` could not be written now (OutputFile::check). For reporting it before the work.
   static void check(const std::filesystem::path& target);
 
-  // Writes one file by `write`. Throws std::runtime_error when that fails; the message names the target.
+  // Writes one file with `write`. Throws std::runtime_error on failure; the message names the target.
   void add(const std::filesystem::path& target, const std::function<void(std::ostream&)>& write);
 
-  // Brings all files to their targets. Throws std::runtime_error; then those before are in place.
+  // Renames all files to their targets. Throws std::runtime_error; earlier files then stay renamed.
   void commit();
 
  private:

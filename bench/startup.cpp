@@ -1,5 +1,5 @@
-// The time that a process takes to its first result, seen from outside: this program starts itself with DWELL_BENCH_CHILD set, and the
-// child writes the times at which it had come how far. All of one machine read the same steady clock.
+// The time that a process takes to its first result. This program starts itself with DWELL_BENCH_CHILD set, and the child prints the times
+// of its steps. All processes of a machine share the steady clock.
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -22,8 +22,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kChild = "DWELL_BENCH_CHILD";  // which child: "nothing", "dwell", "cuda then dwell", "cuda"
-constexpr const char* kCubin = "DWELL_BENCH_CUBIN";  // for "cuda": the file with the kernels
+constexpr const char* kChild = "DWELL_BENCH_CHILD";  // kind of child: "nothing", "dwell", "cuda then dwell", "cuda"
+constexpr const char* kCubin = "DWELL_BENCH_CUBIN";  // for "cuda": the file of the kernels
 
 // Nanoseconds from the start of the child to each of its steps.
 std::vector<double> start_child(const std::string& role, const std::string& device, const std::vector<std::string>& environment) {
@@ -47,7 +47,7 @@ struct Starts {
     for (std::size_t i = 0; i < steps.size(); ++i) times[i].push_back(steps[i]);
   }
   Spread to(std::size_t step) const { return spread_of(times.at(step)); }
-  // From one step to another.
+  // Returns the times from one step to another.
   Spread between(std::size_t from, std::size_t to) const {
     std::vector<double> differences;
     for (std::size_t i = 0; i < times.at(to).size(); ++i) differences.push_back(times[to][i] - times.at(from)[i]);
@@ -77,7 +77,7 @@ int run_dwell_child(const std::string& device, Clock::time_point entered) {
   return counted[0] == 1 ? 0 : 1;  // device memory is cleared when it is allocated
 }
 
-// The same, once CUDA has a context: dwell's own part.
+// As above, after CUDA has a context: dwell's own part.
 int run_dwell_child_behind_cuda(const std::string& device) {
   std::string why;
   const auto context = open_cuda_context(ordinal_of(device), &why);
@@ -118,7 +118,7 @@ namespace {
 void run(const Context& context, Report& report) {
   const std::string& device = context.info.device;
   const int times = context.pick(10, 2);
-  // Kept open from here on: no start has to wake up a device that nobody uses.
+  // Kept open, so that no start has to wake up an unused device.
   std::unique_ptr<CudaPeer> peer;
   if (context.cuda) {
     std::string why;
@@ -135,7 +135,7 @@ void run(const Context& context, Report& report) {
   for (int i = 0; i < times; ++i) {
     nothing.add(start_child("nothing", device, {}));
     warm.add(start_child("dwell", device, {cache(kept.path())}));
-    if (i >= times / 2) continue;  // compiling takes long
+    if (i >= times / 2) continue;  // compiling is slow
     const jit::TemporaryDirectory fresh;
     cold.add(start_child("dwell", device, {cache(fresh.path())}));
   }

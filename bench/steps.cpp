@@ -20,7 +20,7 @@ constexpr const char* kAddStep = "step that adds 1024 floats";
 constexpr const char* kEmptyRun = "empty run of a repeated task";
 constexpr const char* kAddRun = "run that adds 1024 floats, of a repeated task";
 
-// Runs until the host has come to `turn`, for ten seconds at most.
+// Runs until the host has set `turn`, for at most ten seconds.
 constexpr const char* kHold = R"(
 #include <dwell/device.hpp>
 DWELL_OPERATOR(hold)(dwell::Group g, dwell::Span<unsigned> cell, unsigned turn) {
@@ -41,8 +41,7 @@ DWELL_OPERATOR(hold)(dwell::Group g, dwell::Span<unsigned> cell, unsigned turn) 
 
 const char* text_of(Tier tier) { return tier == Tier::lto ? "dwell, lto" : "dwell, relocatable"; }
 
-// Times chains of linked tasks on one worker. They wait behind a task that holds them until all have been fetched, so that it is the
-// device's own time.
+// Times chains of linked tasks on one worker. A task holds them back until all are fetched, so that only the device's time is measured.
 class Chains {
  public:
   Chains(Runtime& runtime, std::size_t steps)
@@ -53,12 +52,12 @@ class Chains {
     cell_.host()[0] = 0;
   }
 
-  // Nanoseconds a step of each of `count` chains; step() submits one. One more chain goes before, untimed.
+  // Returns the nanoseconds per step of each of `count` chains, after an untimed one. step() submits one step.
   template <class Step>
   std::vector<double> time(std::size_t count, Step step) {
     return time(count, step, steps_);
   }
-  // The same for steps of which each call of `step` submits several; so many calls make a chain.
+  // As above, for calls of `step` that submit several steps; `calls` make a chain.
   template <class Step>
   std::vector<double> time(std::size_t count, Step step, std::size_t calls) {
     std::vector<double> times;
@@ -78,7 +77,7 @@ class Chains {
   }
 
  private:
-  // In which the crew fetches a chain, many times over.
+  // More than enough for the crew to fetch a chain.
   static constexpr std::chrono::milliseconds kFetched{20};
 
   Runtime& runtime_;
@@ -89,15 +88,15 @@ class Chains {
 };
 
 std::size_t wrong_sums(std::span<const float> sums, std::size_t steps) {
-  const auto expected = static_cast<float>(steps);  // exact: it is below 2^24
+  const auto expected = static_cast<float>(steps);  // exact: below 2^24
   return static_cast<std::size_t>(std::count_if(sums.begin(), sums.end(), [&](float sum) { return sum != expected; }));
 }
 
 void add_ours(const Context& context, Report& report, Tier tier, std::size_t chains, std::size_t steps) {
   dwell::Options options = context.options();
   options.tier = tier;
-  options.lease = std::chrono::seconds(1);  // the end of a lease is not what this is about
-  options.parts = Parts::all;               // links come while a task is held
+  options.lease = std::chrono::seconds(1);  // keeps ends of leases out of the measurement
+  options.parts = Parts::all;               // links are submitted while a task is held
   Runtime runtime(std::move(options));
   const auto empty = runtime.define<void()>("empty", kEmpty);
   const Add add = runtime.define<void(Span<const float>, Span<const float>, Span<float>)>("add", kAdd);

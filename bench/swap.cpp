@@ -17,11 +17,10 @@ namespace dwell::bench {
 
 namespace {
 
-// Each cell belongs to one task, which adds the stamp of its version: 0 is a task that was lost, any sum but one stamp a task that ran
-// twice.
+// Each cell belongs to one task, which adds its version's stamp. 0: the task was lost; not a single stamp: it ran twice.
 constexpr std::array<std::uint32_t, 2> kStamps{1, 16};
 
-constexpr std::size_t kOperators = 32;  // in the image, all versions of one as one
+constexpr std::size_t kOperators = 32;  // in the image; versions count once
 
 std::string source_of(std::size_t version) {
   return R"(
@@ -35,8 +34,8 @@ DWELL_OPERATOR(stamp)(dwell::Group g, dwell::Span<unsigned> cells, unsigned inde
 
 using Stamp = Operator<void(Span<unsigned>, unsigned)>;
 
-// Which versions the tasks from cell `first` on may have run: the last that redefine had returned for before they were submitted, and the
-// last that it had been called for after.
+// The versions that tasks from cell `first` on may run: from the last for which redefine had returned before their submission, to the last
+// for which it had been called after it.
 struct Demand {
   std::size_t first;
   std::size_t least;
@@ -49,7 +48,7 @@ struct Round {
   Ticket last;
 };
 
-// Passes rounds from one thread to another now and then.
+// Passes rounds from one thread to another.
 class Rounds {
  public:
   void put(Round* round) {
@@ -59,7 +58,7 @@ class Rounds {
     }
     changed_.notify_one();
   }
-  // Null once it is closed and empty.
+  // Returns null once closed and empty.
   Round* take(bool* waited = nullptr) {
     std::unique_lock lock(mutex_);
     if (waited != nullptr) *waited = list_.empty();
@@ -89,7 +88,7 @@ struct Gap {
   Clock::time_point to;
 };
 
-// Watches completions from a thread of its own: the producer shows it a ticket now and then, and it notes when nothing completed for long.
+// Watches completions in its own thread: the producer passes it a ticket now and then, and it records long gaps without a completion.
 class Monitor {
  public:
   Monitor() : thread_([this] { watch(); }) {}
@@ -100,7 +99,7 @@ class Monitor {
   Monitor(const Monitor&) = delete;
   Monitor& operator=(const Monitor&) = delete;
 
-  // From one thread. Skipped when the monitor is behind.
+  // Call from one thread. Skipped if the monitor is behind.
   void show(const Ticket& ticket) {
     const std::size_t put = put_.load(std::memory_order_relaxed);
     if (put - taken_.load(std::memory_order_acquire) == kPlaces) return;
@@ -145,7 +144,7 @@ class Monitor {
   std::thread thread_;
 };
 
-// Keeps the ring full and judges what every task did.
+// Keeps the ring full and checks every task.
 class Load {
  public:
   Load(Runtime& runtime, const Stamp& stamp, std::size_t cells) : runtime_(runtime), stamp_(stamp), zeros_(cells) {
@@ -161,11 +160,11 @@ class Load {
   Load(const Load&) = delete;
   Load& operator=(const Load&) = delete;
 
-  // Around each redefine, from one thread.
+  // Call around each redefine, from one thread.
   void begin() { begun_.fetch_add(1); }
   void end() { returned_.fetch_add(1); }
 
-  // Ends the load and waits until all is judged.
+  // Ends the load and waits until all tasks are checked.
   void finish() {
     stop_.store(true);
     clean_.close();
@@ -178,7 +177,7 @@ class Load {
   }
 
   std::vector<Gap> gaps() { return monitor_.gaps(); }
-  // After finish.
+  // Call after finish.
   std::size_t tasks() const { return tasks_; }
   std::size_t lost() const { return lost_; }
   std::size_t wrong() const { return wrong_; }
@@ -234,12 +233,12 @@ class Load {
     }
   }
 
-  // Reading the buffer waits too, but asks the queue all the time, which would slow the producer down.
+  // Wait before reading the buffer: the read would poll the queue, and slow down the producer.
   static void wait_for(const Ticket& ticket) {
     const Clock::time_point end = Clock::now() + kPatience;
     while (!ticket.done()) {
       if (Clock::now() > end) {
-        // The producer may wait for this task as well, and so would closing the runtime.
+        // The producer may wait for this task too, and so would closing the runtime.
         std::cerr << "dwell: error: swap: the task at position " << ticket.position() << " is not complete after " << kPatience.count()
                   << " s: it is lost, or one before it\n";
         _exit(1);
@@ -260,7 +259,7 @@ class Load {
         } else if (cell != kStamps[0] && cell != kStamps[1]) {
           ++twice_;
         } else if (version < demands[i].most) {
-          // Places in the ring are given out in this order, so the version only goes up.
+          // Ring places are assigned in this order, so the version only increases.
           ++version;
           ++either_;
         } else {
@@ -282,17 +281,17 @@ class Load {
   std::atomic<std::size_t> returned_{0};
   std::mutex problem_mutex_;
   std::exception_ptr problem_;
-  std::size_t waits_ = 0;  // for a clean round: then the ring ran empty
+  std::size_t waits_ = 0;  // for a clean round: the ring ran empty
   std::size_t tasks_ = 0;
   std::size_t lost_ = 0;
   std::size_t wrong_ = 0;
   std::size_t twice_ = 0;
-  std::size_t either_ = 0;  // changes of version seen among tasks that were submitted while redefine ran
+  std::size_t either_ = 0;  // changes of version seen in tasks submitted during redefine
   std::thread producer_;
   std::thread judge_;
 };
 
-// The longest of the gaps that overlap [from, to], in nanoseconds.
+// Returns the longest gap that overlaps [from, to], in nanoseconds.
 double longest(const std::vector<Gap>& gaps, Clock::time_point from, Clock::time_point to) {
   double most = 0;
   for (const Gap& gap : gaps)
@@ -300,7 +299,7 @@ double longest(const std::vector<Gap>& gaps, Clock::time_point from, Clock::time
   return most;
 }
 
-// The first task that needs parts which the loop does not have, under full load: they come with the next image.
+// Measures the first task that needs parts which the loop lacks, under full load: they come with the next image.
 void first_uses(const Context& context, Report& report) {
   if (!context.cuda) return;  // on a CPU the loop has all parts
   const auto runs = context.pick<std::size_t>(10, 2);
@@ -313,7 +312,7 @@ void first_uses(const Context& context, Report& report) {
     Buffer<unsigned> mine = runtime.allocate<unsigned>(1);
     mine.write(std::vector<unsigned>(1));
     Load load(runtime, stamp, context.pick<std::size_t>(1U << 22U, 1U << 20U));
-    std::this_thread::sleep_for(std::chrono::milliseconds(500));  // by then the loop that has them is made
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));  // by then the loop with these parts is compiled
     const Clock::time_point start = Clock::now();
     const Ticket first = runtime.submit(stamp, mine, 0U, link);
     const Clock::time_point end = Clock::now();
@@ -346,7 +345,7 @@ void run(const Context& context, Report& report) {
                              std::to_string(i) + ";\n}\n");
   }
   Stamp stamp = runtime.define<void(Span<unsigned>, unsigned)>("stamp", source_of(0));
-  // So that both are in the cache, and the images that hold both.
+  // Fill the cache with both operators, and with the images that contain both.
   for (const std::size_t version : {1U, 0U, 1U, 0U}) stamp.redefine(source_of(version));
 
   std::vector<Gap> calls;
@@ -373,7 +372,7 @@ void run(const Context& context, Report& report) {
   load.rethrow();
   runtime.wait_all();
 
-  // A lease that ends right after the swap is no part of it: only gaps that began before redefine returned count.
+  // Count only gaps that began before redefine returned: the end of a lease right after it is no part of the swap.
   std::vector<double> pauses;
   for (const Gap& call : calls) pauses.push_back(longest(gaps, call.from, call.to));
   std::vector<double> between;

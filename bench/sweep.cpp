@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kWhat = "step of a sweep over all multiprocessors";
 
-// Each group has a cell, which becomes its own and its neighbours' sum. CudaSweep does the same.
+// Each group has a cell, which becomes the sum of its own value and its neighbours', as in CudaSweep.
 constexpr const char* kSweep = R"(
 #include <dwell/device.hpp>
 // Cells in words that carry their step.
@@ -57,10 +57,10 @@ DWELL_OPERATOR(sweep)(dwell::Group g, dwell::Span<unsigned> even, dwell::Span<un
 }
 )";
 
-// How the groups of the gang step, by the operator's argument `form`.
+// The ways to step, by the operator's argument `form`.
 constexpr const char* kForms[] = {"Gang::sync", "Gang::sync_neighbours", "Numbered, between neighbours"};
 
-// Cells as the steps leave them.
+// Returns the cells after the steps.
 std::vector<unsigned> swept(std::vector<unsigned> cells, std::size_t steps) {
   const std::size_t n = cells.size();
   for (std::size_t step = 0; step < steps; ++step) {
@@ -76,7 +76,7 @@ std::vector<unsigned> first_cells(std::size_t count) {
   return cells;
 }
 
-// Nanoseconds a step of each of `count` runs; one more goes before, untimed.
+// Returns the nanoseconds per step of each of `count` runs, after an untimed one.
 template <class Run>
 std::vector<double> time_runs(std::size_t count, std::size_t steps, Run run) {
   std::vector<double> times;
@@ -90,7 +90,7 @@ std::vector<double> time_runs(std::size_t count, std::size_t steps, Run run) {
 
 void run(const Context& context, Report& report) {
   const auto runs = context.pick<std::size_t>(30, 2);
-  const auto steps = context.pick<unsigned>(1'000, 100);  // even, so that the result lies in the first row
+  const auto steps = context.pick<unsigned>(1'000, 100);  // even, so that the result is in the first row
   std::string why = "not a CUDA device";
   const auto peer = context.cuda ? open_cuda_peer(context.ordinal, &why) : nullptr;
   const std::size_t cells = peer ? peer->multiprocessors() : 2;
@@ -102,7 +102,7 @@ void run(const Context& context, Report& report) {
     if (tier == Tier::lto && !context.cuda) continue;
     dwell::Options options = context.options();
     options.tier = tier;
-    options.lease = std::chrono::seconds(1);  // the end of a lease is not what this is about
+    options.lease = std::chrono::seconds(1);  // keeps ends of leases out of the measurement
     if (!context.cuda) options.workers = static_cast<std::uint32_t>(cells);
     Runtime runtime(std::move(options));
     const auto sweeping = runtime.define<void(Span<unsigned>, Span<unsigned>, Span<u64>, unsigned, unsigned, unsigned)>("sweep", kSweep);

@@ -1,4 +1,4 @@
-// oneTBB, where the module with it lies beside the program.
+// oneTBB, if its module is next to the program.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace dwell::bench {
 
 class TbbPeer {
  public:
-  // With `threads` threads, the caller's among them. Nothing, and why, when there is no such module.
+  // Opens it with `threads` threads, the caller's included. Nothing, with the reason in `why`, if there is no such module.
   static std::unique_ptr<TbbPeer> open(int threads, std::string* why);
   ~TbbPeer();
   TbbPeer(const TbbPeer&) = delete;

@@ -1,4 +1,4 @@
-// Operations on tensors: collected on the host, and run by the interpreter of programs or by operators that are compiled for them.
+// Operations on tensors: collected on the host, and run by the interpreter or by compiled operators.
 #include <chrono>
 #include <cstdint>
 #include <dwell/batch.hpp>
@@ -22,7 +22,7 @@ DWELL_OPERATOR(add)(dwell::Group g, dwell::Span<const float> a, dwell::Span<cons
 }
 )";
 
-// Sums of two tensors each, all apart.
+// Sums of two tensors each; all independent.
 class Sums {
  public:
   Sums(Runtime& runtime, std::size_t count)
@@ -79,14 +79,14 @@ std::vector<double> each_of(std::size_t repeats, std::size_t count, const auto& 
   return each;
 }
 
-// The sums that a benchmark runs, and how often.
+// The sums of a benchmark, and how often they run.
 struct Plan {
   std::size_t count;
   std::size_t repeats;
   std::string all;
 };
 
-// The device's time for a sum of a graph, which has been run once.
+// Returns the device's time per sum of a graph, after one run.
 Spread run_graph(Runtime& runtime, const Graph& graph, const Plan& plan, const Sums& sums, Report& report) {
   const GraphExec tasks = runtime.instantiate(graph);
   const Spread spread = spread_of(each_of(plan.repeats, plan.count, [&] { runtime.launch(tasks).wait(); }));
@@ -111,7 +111,7 @@ void run_collected(Batch& batch, const Plan& plan, const Sums& sums, const char*
   report.check_none("elements of batches that are wrong", sums.wrong());
 }
 
-// An expression that no program had before: each time other numbers.
+// Returns an expression that no earlier program had: its numbers differ each time.
 void run_fresh(const Context& context, Runtime& runtime, Report& report) {
   Batch batch(runtime);
   Buffer<float> x = runtime.allocate<float>(kElements);

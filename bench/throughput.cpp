@@ -31,7 +31,7 @@ std::vector<Set> sets_for(const Context& context) {
   return {{"adds, 3 x 128 KiB: fits L2", kMi / 32}, {"adds, 3 x " + std::to_string(large * 4 / kMi) + " MiB", large}};
 }
 
-// Nanoseconds a task of run(), which does `count` tasks and returns when they are complete; once more before, not timed.
+// Returns the nanoseconds per task of run(), which runs `count` tasks and waits for them; after an untimed run.
 template <class Run>
 Spread time_repeats(const Context& context, std::size_t count, Run run) {
   std::vector<double> times;
@@ -84,7 +84,7 @@ Reached add_ours(const Context& context, Report& report, const std::vector<Set>&
     Adds adds(runtime, add, set.floats);
     const std::size_t tasks = std::max(count, adds.slices());
     std::size_t wrong = 0;
-    // Every slice once first: so each of these tasks is judged by what it alone has made.
+    // Use every slice once first, so that each of these tasks is checked by its own result.
     adds.submit(0, adds.slices());
     wrong += adds.wrong();
     adds.poison();
@@ -104,7 +104,7 @@ Reached add_ours(const Context& context, Report& report, const std::vector<Set>&
   return reached;
 }
 
-// Submission and execution apart: tasks are submitted while the loop is parked, and run when they are all there.
+// Measures submission and execution separately: tasks are submitted while the loop is parked, and run later.
 void add_halves(const Context& context, Report& report) {
   Options options = context.options();
   options.ring_slots = 1U << 17U;
@@ -181,7 +181,7 @@ double add_cuda_peers(const Context& context, Report& report, const std::vector<
 }
 
 struct CpuPeers {
-  double tbb_empty = 0;  // 0: there is no oneTBB
+  double tbb_empty = 0;  // 0: no oneTBB
 };
 
 CpuPeers add_cpu_peers(const Context& context, Report& report, const std::vector<Set>& sets, std::size_t count) {
@@ -236,7 +236,7 @@ void run(const Context& context, Report& report) {
     const double bandwidth = add_cuda_peers(context, report, sets);
     report.add(Goal{"adds that fit L2, submit", "ns", reached.adds[0], 8, 16});
     report.add(Goal{"adds that fit L2, submit_many", "ns", reached.adds_many[0], 5, 9});
-    // The goal is the memory's bandwidth: where that is slower than 5 ns, the time of a copy.
+    // The goal is the memory's bandwidth: the time of a copy if that exceeds 5 ns.
     const double floor = bandwidth > 0 ? std::max(5.0, Adds::kBytes / bandwidth) : 5.0;
     report.add(Goal{"adds that do not, submit", "ns", reached.adds[1], 8, 16});
     report.add(Goal{"adds that do not, submit_many", "ns", reached.adds_many[1], floor, 9});

@@ -1,4 +1,4 @@
-// Clocks and waiting, as benchmarks need them.
+// Clocks and waiting for benchmarks.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,7 @@ using Clock = std::chrono::steady_clock;
 inline double nanoseconds(Clock::duration time) { return std::chrono::duration<double, std::nano>(time).count(); }
 inline double nanoseconds_since(Clock::time_point start) { return nanoseconds(Clock::now() - start); }
 
-// Waits by looking again and again, but lets others run now and then: the one that is waited for may need this processor.
+// Waits by polling, but yields now and then: the awaited thread may need this processor.
 template <class Done>
 void spin_until(Done done) {
   for (std::uint32_t round = 1; !done(); ++round) {
@@ -30,10 +30,10 @@ inline void spin_for(std::chrono::nanoseconds time) {
   while (Clock::now() < until) relax();
 }
 
-// Numbers that look random and are the same in every run, so that ours and peers meet the same ones.
+// Pseudo-random numbers, the same in every run, so that dwell and peers get the same ones.
 class Random {
  public:
-  // 0 to limit - 1
+  // Returns 0 to limit - 1.
   std::uint32_t below(std::uint32_t limit) {
     state_ = state_ * 6364136223846793005ULL + 1442695040888963407ULL;
     return static_cast<std::uint32_t>(((state_ >> 32U) * limit) >> 32U);
@@ -43,8 +43,8 @@ class Random {
   std::uint64_t state_ = 0x9E3779B97F4A7C15ULL;
 };
 
-// Calls once(i) `count` times and times each, with busy pauses of 0 to `pause` between; a hundredth, not timed, goes before, with the
-// numbers from `count` on. look(i) comes behind each and is not timed.
+// Times each of `count` calls of once(i), with busy pauses of 0 to `pause` between, after a hundredth of untimed calls numbered from
+// `count` on. Calls look(i) after each, untimed.
 template <class Once, class Look>
 std::vector<double> time_with_pauses(std::size_t count, std::chrono::nanoseconds pause, Once once, Look look) {
   std::vector<double> times(count);
@@ -62,7 +62,7 @@ std::vector<double> time_with_pauses(std::size_t count, std::chrono::nanoseconds
   }
   return times;
 }
-// The same with pauses of 0 to 10 us.
+// As above, with pauses of 0 to 10 us.
 template <class Once, class Look>
 std::vector<double> time_at_random(std::size_t count, Once once, Look look) {
   return time_with_pauses(count, std::chrono::microseconds(10), once, look);
@@ -71,7 +71,7 @@ template <class Once>
 std::vector<double> time_at_random(std::size_t count, Once once) {
   return time_at_random(count, once, [](std::size_t) {});
 }
-// How often `once` is called by the above.
+// Returns how often the above call `once`.
 constexpr std::size_t calls_at_random(std::size_t count) { return count + count / 100 + 1; }
 
 }  // namespace dwell::bench

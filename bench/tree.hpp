@@ -12,7 +12,7 @@ namespace dwell::bench {
 
 struct TreeModule {
   const char* name;
-  // Threads, of which one is for the caller.
+  // Opens threads; one of them is for the caller.
   void* (*open)(int threads);
   void (*close)(void* threads);
   // Runs a tree of `count` tasks, from number 0 on. Returns when all are complete.

@@ -10,13 +10,13 @@ namespace {
 using dwell::bench::DagView;
 using dwell::bench::GraphModule;
 
-// OpenMP keeps no graph: each run makes the tasks anew, from one thread, while the others run them.
+// OpenMP keeps no graph: in each run one thread creates the tasks while the others run them.
 struct Graph {
   int threads;
   DagView dag;
   GraphModule::Task task;
   void* context;
-  std::vector<char> places;    // of each node; dependences are between addresses
+  std::vector<char> places;    // by node; dependences are between addresses
   std::vector<char> has_edge;  // whether a node has predecessors or successors
 };
 

@@ -1,4 +1,4 @@
-// The module with OpenMP in it.
+// The module that uses OpenMP.
 #pragma once
 
 #include "bench/graph_module.hpp"

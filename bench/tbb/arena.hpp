@@ -1,4 +1,4 @@
-// The threads of the module: an arena of oneTBB, as the plain C of its interface passes it on.
+// The module's threads: an arena of oneTBB, passed as a plain C pointer.
 #pragma once
 
 #include <oneapi/tbb/task_arena.h>

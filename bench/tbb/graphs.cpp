@@ -72,7 +72,7 @@ class CountedGraph {
       task_(context_, node);
       waits_[node].store(count_before(node), std::memory_order_relaxed);  // for the next run
       for (std::uint32_t edge = first_[node]; edge < first_[node + 1]; ++edge) {
-        // The last one sees what the others have done.
+        // The last predecessor sees the effects of the others.
         if (waits_[after_[edge]].fetch_sub(1, std::memory_order_acq_rel) == 1) spawn(after_[edge]);
       }
     });
@@ -83,7 +83,7 @@ class CountedGraph {
   DagView dag_;
   GraphModule::Task task_;
   void* context_;
-  std::vector<std::atomic<std::uint32_t>> waits_;  // by node: predecessors that are not done
+  std::vector<std::atomic<std::uint32_t>> waits_;  // by node: predecessors not done
   std::vector<std::uint32_t> first_;               // by node: the first of its successors in after_
   std::vector<std::uint32_t> after_;
   std::vector<std::uint32_t> roots_;

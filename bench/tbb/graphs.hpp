@@ -6,7 +6,7 @@
 namespace dwell::bench {
 
 extern const GraphModule kTbbFlowGraph;
-// A task_group, and a count of predecessors for each node: the last one to be done runs the node.
+// A task_group, and a count of predecessors per node: the last to finish runs the node.
 extern const GraphModule kTbbTaskGroup;
 
 }  // namespace dwell::bench

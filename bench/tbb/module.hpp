@@ -1,4 +1,4 @@
-// The interface of the module with oneTBB in it: plain C, so that it may bring a C++ library of its own.
+// The interface of the module with oneTBB. Plain C, so that the module may use its own C++ library.
 #pragma once
 
 #include <cstddef>
@@ -12,14 +12,14 @@ struct TbbModule {
   using Task = void (*)(void* context, std::size_t index);
 
   const char* version;
-  // An arena of `threads`, of which one is for the caller.
+  // Opens an arena of `threads`; one of them is for the caller.
   void* (*open)(int threads);
   void (*close)(void* arena);
   // A task_group's run and wait. The thread that waits usually runs the task itself.
   void (*run_and_wait)(void* arena, Task task, void* context, std::size_t index);
-  // task_arena::enqueue: another thread runs the task, and nobody is told.
+  // task_arena::enqueue: another thread runs the task, without a notification.
   void (*enqueue)(void* arena, Task task, void* context, std::size_t index);
-  // A task_group's run for each of 0 .. count - 1, from one thread, and wait.
+  // A task_group's run for each of 0 .. count - 1, from one thread, then wait.
   void (*run_all)(void* arena, Task task, void* context, std::size_t count);
 
   const GraphModule* flow_graph;

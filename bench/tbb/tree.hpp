@@ -5,7 +5,7 @@
 
 namespace dwell::bench {
 
-// A task_group for each task that makes others.
+// Uses a task_group for each task that makes others.
 extern const TreeModule kTbbTree;
 
 }  // namespace dwell::bench
