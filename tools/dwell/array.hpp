@@ -10,25 +10,25 @@
 
 namespace dwell::tool {
 
-// Owns the memory. Moved, not copied; used from one thread.
+// Owns its memory. Movable, not copyable; used from one thread.
 class Array {
  public:
-  // Memory for `count` elements, uninitialised. Throws dwell::Error with errc::out_of_memory.
+  // Allocates `count` elements, uninitialised. Throws dwell::Error with errc::out_of_memory.
   Array(Runtime& runtime, ElementType type, std::uint64_t count)
       : type_(type), buffer_(runtime.allocate<std::byte>(count * bytes_of(type))) {}
 
   ElementType type() const { return type_; }
 
-  // Writes what begins at this byte of the array.
+  // Writes bytes from this offset on.
   void write(std::span<const std::byte> data, std::size_t first) { buffer_.write(data, first); }
-  // The whole array, once the tasks that name it have run.
+  // Reads the whole array, after the tasks that name it.
   std::vector<std::byte> read() const {
     std::vector<std::byte> data(buffer_.bytes());
     buffer_.read(data);
     return data;
   }
 
-  // As an argument of a task.
+  // Adds it as an argument of a task.
   BufferView view() const { return {buffer_, type_}; }
 
  private:

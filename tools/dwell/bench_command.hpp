@@ -1,4 +1,4 @@
-// dwell bench: the benchmarks, where they were built.
+// dwell bench: the benchmarks, if they were built.
 #pragma once
 
 #include <string>
@@ -11,14 +11,14 @@ namespace dwell::tool {
 struct BenchOptions {
   std::vector<std::string> names;  // empty: all
   std::string device = "auto";
-  std::string json;   // a file to write too; empty: none
-  bool list = false;  // print their names and the seconds that each may take on a GPU, and run none
+  std::string json;   // file for the results; empty: none
+  bool list = false;  // only print names and the limit of each on a GPU in seconds
 };
 
-// Throws Failure for a name that is no benchmark.
+// Throws Failure for an unknown name.
 Exit bench_command(const BenchOptions& options);
 
-// Their names; empty when there are none.
+// Returns the benchmarks' names; empty if none were built.
 std::vector<std::string> bench_names();
 
 }  // namespace dwell::tool

@@ -1,4 +1,4 @@
-// dwell cache: looks after the cache of compiled operators.
+// dwell cache: shows and maintains the cache of compiled operators.
 #pragma once
 
 #include <iosfwd>
@@ -13,8 +13,8 @@ struct CacheOptions {
   bool json = false;
 };
 
-// Prints what was found or done to `out`, and what is wrong with the environment to `warnings`. Exit::failed when verify found a broken
-// entry. Throws Failure when the cache is switched off, dwell::Error when its folder cannot be used.
+// Prints the result to `out`, and problems of the environment to `warnings`. Returns Exit::failed if verify found a broken entry. Throws
+// Failure if the cache is switched off, dwell::Error if its folder cannot be used.
 Exit cache_command(const CacheOptions& options, std::ostream& out, std::ostream& warnings);
 
 }  // namespace dwell::tool

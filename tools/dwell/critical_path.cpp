@@ -10,10 +10,10 @@ CriticalPath critical_path(const Job& job, const std::vector<std::chrono::nanose
     std::chrono::nanoseconds time{0};
     std::optional<std::size_t> before;
   };
-  std::vector<Chain> chains(job.tasks.size());  // the longest that ends with each task
+  std::vector<Chain> chains(job.tasks.size());  // the longest chain that ends with each task
   std::optional<std::size_t> drain;             // the last so far
   std::optional<std::size_t> longest;
-  // In the order of submission a task stands behind all that it waits for.
+  // A task is submitted after all that it waits for.
   for (std::size_t i = 0; i < job.tasks.size(); ++i) {
     const JobTask& task = job.tasks[i];
     Chain& chain = chains[i];

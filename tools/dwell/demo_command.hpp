@@ -1,4 +1,4 @@
-// dwell demo: a photograph through chains of tiny tasks, with an operator redefined in mid-stream.
+// dwell demo: processes a photograph in chains of tiny tasks, and redefines an operator meanwhile.
 #pragma once
 
 #include <filesystem>
@@ -16,7 +16,7 @@ struct DemoOptions {
   bool json = false;
 };
 
-// Runs the demonstration, writes before and after side by side, and prints what was measured to `out`. Exit::failed when a task was
+// Runs the demonstration, writes before and after side by side, and prints the measurements to `out`. Returns Exit::failed if a task was
 // lost or a tile is wrong. Throws Failure.
 Exit demo_command(const DemoOptions& options, std::ostream& out);
 

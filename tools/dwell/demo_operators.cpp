@@ -60,7 +60,7 @@ DWELL_OPERATOR(sharpen)(dwell::Group g, dwell::Span<const dwell::i16> from, dwel
   }
 })";
 
-// Shared by both tone operators: the place of the tile, and the curve.
+// Shared by both tone operators: the tile's place, and the curve.
 constexpr const char* kToneBegin = R"(
 int curve(int value) {
   const dwell::i64 v = value;

@@ -1,7 +1,7 @@
-// The operators of the demonstration. Integers throughout, so that every device gives the same bits.
+// The operators of the demonstration. They use only integers, so that every device gives the same bits.
 //
 // A tile is kDemoTile x kDemoTile pixels. Between operators a pixel has three 16-bit values, red, green, blue, of 0 to 4080: bytes with
-// four bits behind the point.
+// four fractional bits.
 #pragma once
 
 #include <string>
@@ -10,18 +10,18 @@ namespace dwell::tool {
 
 inline constexpr unsigned kDemoTile = 8;
 
-// denoise(Span<const u8> source, u32 width, u32 height, u32 tile, Span<i16> to): the tile and one pixel around it, each the mean of its
-// neighbourhood with weights that fall with distance and with difference. Beyond the edge lies the pixel nearest to it.
+// denoise(Span<const u8> source, u32 width, u32 height, u32 tile, Span<i16> to): computes the tile and one pixel around it. Each pixel is
+// the mean of its neighbourhood, with weights that fall with distance and difference. Pixels beyond the edge repeat the nearest one.
 std::string demo_denoise();
 
-// sharpen(Span<const i16> from, Span<i16> to): the tile, from what denoise made of it; away from the blurred by one and a half.
+// sharpen(Span<const i16> from, Span<i16> to): sharpens the denoised tile: adds one and a half times its difference from the blurred one.
 std::string demo_sharpen();
 
-// tone(Span<const i16> from, u32 width, u32 height, u32 tile, Span<u8> to): the tile into the whole picture `to`, through a curve that
+// tone(Span<const i16> from, u32 width, u32 height, u32 tile, Span<u8> to): writes the tile to the picture `to`, through a curve that
 // raises contrast.
 std::string demo_tone();
 
-// The same, as a print on warm paper.
+// As tone, with the look of a print on warm paper.
 std::string demo_tone_print();
 
 }  // namespace dwell::tool

@@ -9,7 +9,7 @@ namespace dwell::tool {
 
 namespace {
 
-// One colour of a picture; beyond its edge lies the pixel nearest to it.
+// One colour of a picture; pixels beyond the edge repeat the nearest one.
 class Plane {
  public:
   Plane(int width, int height)
@@ -33,7 +33,7 @@ class Plane {
 constexpr int kWhite = 4080;
 constexpr int kBinomial[3][3] = {{1, 2, 1}, {2, 4, 2}, {1, 2, 1}};
 
-// A plane of what `pixel(x, y)` gives.
+// Returns the plane of `pixel(x, y)`.
 template <class Pixel>
 Plane each(const Plane& like, Pixel&& pixel) {
   Plane plane(like.width(), like.height());

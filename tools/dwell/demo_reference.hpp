@@ -1,11 +1,11 @@
-// The picture that the demonstration must come to: all of it at once, one step after the other, on the host.
+// The expected picture of the demonstration, computed as a whole, step by step, on the host.
 #pragma once
 
 #include "image.hpp"
 
 namespace dwell::tool {
 
-// The picture with each version of the tone operator.
+// The expected picture with each version of the tone operator.
 struct DemoReference {
   Image plain;  // version 1
   Image print;  // version 2

@@ -37,7 +37,7 @@ struct Operators {
   Operator<void(Span<const i16>, u32, u32, u32, Span<u8>)> tone;
 };
 
-// Memory for one pass, and what is known of it. Passes in flight at once must not share any.
+// The memory and state of one pass. Passes in flight do not share memory.
 struct Pass {
   Pass(Runtime& runtime, const Image& image)
       : denoised(runtime.allocate<i16>(demo_tiles(image) * kWideTile)),
@@ -50,13 +50,13 @@ struct Pass {
   Buffer<u8> result;
   std::vector<DemoDemand> demands;       // by tile
   u32 missing = 0;                       // tiles not yet seen complete
-  std::vector<u8> pixels;                // `result`, once all are
-  std::future<std::vector<u8>> matches;  // of `pixels`, computed by another thread
+  std::vector<u8> pixels;                // `result`, once all tiles are complete
+  std::future<std::vector<u8>> matches;  // of `pixels`; computed by another thread
 };
 
 struct Note {
   Pass* pass;
-  bool last;  // of its tile's tasks
+  bool last;  // the last of its tile's tasks
 };
 
 class DemoStream {
@@ -70,8 +70,8 @@ class DemoStream {
         pixels_(runtime.allocate<u8>(source.pixels.size())),
         flight_(kDemoInFlight, [this](const auto& entry, auto seen) { report(entry, seen); }) {
     pixels_.write(source.pixels);
-    // Enough that one pass can be checked and another drained while a third is submitted; of a large picture, of which less than a pass is
-    // in flight, only two.
+    // Enough passes to check one and drain another while a third is submitted; only two for a large picture, of which less than a pass is
+    // in flight.
     const std::size_t filling = kDemoInFlight / (std::size_t{kTasksOfTile} * tiles_);
     const std::size_t slots = std::min<std::size_t>(2 * filling + (tiles_ > 4 * kDemoInFlight ? 2 : 4), 64);
     for (std::size_t i = 0; i < slots; ++i) passes_.push_back(std::make_unique<Pass>(runtime, source));
@@ -88,7 +88,7 @@ class DemoStream {
     }
     while (flight_.size() != 0) flight_.wait();
     figures_.time = Clock::now() - start;
-    // In the order of submission: the oldest pass is the one that would be used next.
+    // In the order of submission: the oldest pass is used next.
     for (std::size_t i = 0; i < passes_.size(); ++i) judge(*passes_[(figures_.passes + i) % passes_.size()]);
     if (change_.valid()) change_.get();
     figures_.tiles = tiles_submitted_.load(std::memory_order_relaxed);
@@ -99,7 +99,7 @@ class DemoStream {
   }
 
  private:
-  // A tile's three tasks; the second and third start when the one before is complete. Returns the tickets.
+  // Submits a tile's three tasks; the second and third start after the previous one. Returns the tickets.
   std::array<Ticket, kTasksOfTile> submit_tile(Pass& pass, u32 tile) {
     const Slice<i16> denoised = pass.denoised.slice(tile * kWideTile, kWideTile);
     const Slice<i16> sharpened = pass.sharpened.slice(tile * kTile, kTile);
@@ -121,7 +121,7 @@ class DemoStream {
     pass.missing = tiles_;
     for (u32 tile = 0; tile < tiles_; ++tile) {
       if (tile % 64 == 0) direct();
-      // This thread alone begins changes; another ends them.
+      // Only this thread begins changes; another ends them.
       const auto least = returned_.load(std::memory_order_acquire);
       const Clock::time_point start = Clock::now();
       const std::array<Ticket, kTasksOfTile> tickets = submit_tile(pass, tile);
@@ -153,14 +153,14 @@ class DemoStream {
     });
   }
 
-  // Takes the tiles of a pass that is complete, unless that is done.
+  // Checks the tiles of a complete pass, unless done.
   void judge(Pass& pass) {
     if (!pass.matches.valid()) return;
     const std::vector<u8> matches = pass.matches.get();
     for (u32 tile = 0; tile < tiles_; ++tile) judge_.take(pass.demands[tile], matches[tile]);
   }
 
-  // Begins the next change when its time has come.
+  // Begins the next change when it is due.
   void direct() {
     const Clock::time_point now = Clock::now();
     if (change_.valid()) {
@@ -199,7 +199,7 @@ class DemoStream {
   DemoJudge judge_;
   DemoFigures figures_;
 
-  // Changes of the tone operator: how many have begun, how many have returned, and since when there is none under way.
+  // Changes of the tone operator: how many have begun and how many have returned, and the time since which none runs.
   u8 begun_ = 0;
   std::atomic<u8> returned_{0};
   std::atomic<std::uint64_t> tiles_submitted_{0};  // only counted: orders nothing

@@ -1,4 +1,4 @@
-// The work of the demonstration: a picture, tile by tile, over and over, while an operator is replaced.
+// The work of the demonstration: processes a picture tile by tile, repeatedly, while an operator is replaced.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@
 
 namespace dwell::tool {
 
-// A change of the tone operator in mid-stream.
+// A change of the tone operator during the stream.
 struct DemoChange {
   std::chrono::nanoseconds took{0};
   std::uint64_t tiles_meanwhile = 0;  // submitted during the call
@@ -35,15 +35,15 @@ struct DemoFigures {
   std::chrono::nanoseconds time{0};  // of the stream
   DemoChange redefine;
   DemoChange rollback;
-  std::chrono::nanoseconds pause{0};  // of redefine: old loop gone to new loop started
+  std::chrono::nanoseconds pause{0};  // of redefine: from the end of the old loop to the start of the new one
   Image after;                        // the last pass
 };
 
-// At most so many tasks are in flight at once.
+// The most tasks in flight at once.
 inline constexpr std::size_t kDemoInFlight = 8192;
 
-// Submits passes over the picture for half a second, redefines the tone operator from a second thread while the first goes on submitting,
-// goes on for half a second, rolls it back in the same way, and goes on once more. Checks every tile of every pass.
+// Submits passes over the picture for half a second each: before redefine, between redefine and rollback, and after. A second thread
+// redefines the tone operator and rolls it back while the first submits. Checks every tile of every pass.
 DemoFigures run_demo_stream(Runtime& runtime, const Image& source, const DemoReference& reference);
 
 }  // namespace dwell::tool

@@ -1,4 +1,4 @@
-// How the tool opens a runtime, and what it says of it.
+// Opens and describes the tool's runtime.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace dwell::tool {
 
-// Options for `device`; warnings go to standard error.
+// Returns options for `device`; warnings go to standard error.
 Options options_for(const std::string& device);
 
-// With `workers`; 0: as many as the device likes best. Throws Failure when there is no such device, or it cannot be used so.
+// Opens a runtime with `workers`; 0: the device's default. Throws Failure if there is no such device, or it does not support this.
 Runtime open_runtime(const std::string& device, unsigned workers = 0);
 
 // "cuda:0 (NVIDIA H200), 528 workers"

@@ -8,11 +8,11 @@
 
 namespace dwell::tool {
 
-// Prints what was found to `out`. Exit::failed when no device works.
+// Prints the findings to `out`. Returns Exit::failed if no device works.
 Exit doctor_command(bool json, std::ostream& out);
 
-// Prints what the image in `file` takes, and how many workers fit when each has `scratch_bytes` for Group::shared. Throws Failure when the
-// file is none.
+// Prints the resources of the image in `file`, and how many workers fit if each has `scratch_bytes` for Group::shared. Throws Failure if
+// the file is no image.
 void doctor_image_command(const std::filesystem::path& file, unsigned scratch_bytes, bool json, std::ostream& out);
 
 }  // namespace dwell::tool

@@ -21,7 +21,7 @@ std::optional<ElementType> element_type_of_numpy(std::string_view descr) {
   const char order = descr.front();
   for (const ElementType type : kElementTypes) {
     if (numpy_name_of(type).substr(1) != descr.substr(1)) continue;
-    // '=' is the writer's own order, which NumPy never stores; one byte has no order, and two of anything have none that NumPy knows.
+    // '=' is the writer's byte order, which NumPy never stores. One byte has no order, and neither do NumPy's two raw bytes.
     if (order == '<' || (bytes_of(type) == 1 && (order == '|' || order == '>' || order == '='))) return type;
     if (type == ElementType::bf16 && order == '|') return type;
   }

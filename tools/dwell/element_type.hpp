@@ -1,4 +1,4 @@
-// Element types by the names that NumPy's files have for them, and the spans that arrays of them may stand for.
+// Element types by their names in NumPy's files, and the spans that their arrays may be passed as.
 #pragma once
 
 #include <optional>
@@ -8,14 +8,14 @@
 
 namespace dwell::tool {
 
-// "<f4", "|u1": always little-endian. bfloat16 is "<V2", which is what NumPy stores for the type that ml_dtypes adds to it; NumPy loads it
-// as "|V2", two bytes of anything, until it is told x.view(ml_dtypes.bfloat16).
+// Returns "<f4", "|u1": always little-endian. bfloat16 is "<V2", as NumPy stores the type of ml_dtypes. NumPy loads it as "|V2", two raw
+// bytes, until x.view(ml_dtypes.bfloat16).
 std::string_view numpy_name_of(ElementType type);
-// Empty for names that mean none of the types.
+// Returns nothing for unknown names.
 std::optional<ElementType> element_type_of_numpy(std::string_view descr);
 
-// Whether an array of `type` can stand for a span with elements as `parameter` declares them. Of types that C++20 does not have, operators
-// may see the elements as a type of their own (CUDA's __half, float2): any struct of as many bytes, or, of two bytes, dwell::u16.
+// Whether an array of `type` can be passed as a span with the elements of `parameter`. For types that C++20 lacks, operators may use their
+// own element type (CUDA's __half, float2): any struct of this size, or dwell::u16 for two bytes.
 bool fits(ElementType type, const Parameter& parameter);
 
 }  // namespace dwell::tool

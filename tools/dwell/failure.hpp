@@ -1,4 +1,4 @@
-// How a command of the tool ends when it cannot do its work.
+// The failure of a command, and its exit status.
 #pragma once
 
 #include <filesystem>
@@ -11,7 +11,7 @@ namespace dwell::tool {
 enum class Exit : int {
   success = 0,
   failed = 1,   // a task failed, or a result is wrong
-  mistake = 2,  // the user can correct it: a wrong job, file or option
+  mistake = 2,  // a mistake of the user: a wrong job, file or option
 };
 
 // Ends a command with one message.
@@ -24,7 +24,7 @@ class Failure : public std::runtime_error {
   Exit exit_;
 };
 
-// A place in a text file, as compilers write it. Line 0: the file as a whole.
+// A place in a text file, as in compilers' messages. Line 0: the whole file.
 struct Place {
   std::filesystem::path file;
   unsigned line = 0;

@@ -1,4 +1,4 @@
-// Tasks in flight, and when each was seen to complete.
+// Tasks in flight, and the times at which they complete.
 #pragma once
 
 #include <chrono>
@@ -11,9 +11,9 @@
 
 namespace dwell::tool {
 
-// Watches tickets in the order of submission and reports each once, with the time at which it was first seen complete. A task that is
-// complete before an earlier one is reported after it: the time is that until all tasks up to this one are known to be done.
-// `Note` is the owner's own note on a task. Used from one thread.
+// Watches tickets in the order of submission and reports each once, with the time at which it was first seen complete. Reports a task after
+// all earlier ones: the time is that until all tasks up to this one are known to be complete. `Note`: the owner's data for a task. Used
+// from one thread.
 template <class Note>
 class Flight {
  public:
@@ -26,17 +26,17 @@ class Flight {
   };
   using Report = std::function<void(const Entry&, Clock::time_point seen)>;
 
-  // At most `limit` tasks are in flight. With less than the ring holds, submitting never waits, and waiting is never counted as latency.
+  // At most `limit` tasks are in flight. Below the ring's capacity submitting never waits, so waits do not count as latency.
   Flight(std::size_t limit, Report report) : limit_(limit), report_(std::move(report)) {}
 
-  // Takes in a task that has just been submitted; waits first for the oldest ones while the limit is reached.
+  // Adds a task that was just submitted; first waits for the oldest ones while the limit is reached.
   void add(const Ticket& ticket, Clock::time_point submitted, Note note) {
     poll();
     while (entries_.size() >= limit_) wait();
     entries_.push_back(Entry{ticket, submitted, std::move(note)});
   }
 
-  // Reports those that are complete.
+  // Reports complete tasks.
   void poll() {
     while (!entries_.empty() && entries_.front().ticket.done()) {
       report_(entries_.front(), Clock::now());
@@ -44,19 +44,19 @@ class Flight {
     }
   }
 
-  // Reports those that are complete, after waiting a while for the oldest one.
+  // Waits a while for the oldest task, then reports complete ones.
   void wait() {
     if (entries_.empty()) return;
     try {
       entries_.front().ticket.wait_for(std::chrono::milliseconds(20));
     } catch (const Error&) {
-      // The reader of the report asks the ticket.
+      // The receiver of the report checks the ticket.
     }
     poll();
   }
 
   std::size_t size() const { return entries_.size(); }
-  // Those that are not reported yet, in the order of submission.
+  // Tasks not reported yet, in the order of submission.
   const Entry& operator[](std::size_t index) const { return entries_[index]; }
 
  private:

@@ -20,7 +20,7 @@ namespace dwell::tool {
 
 namespace {
 
-// Larger ones are refused before memory is taken for them.
+// Larger images are refused before memory is allocated.
 constexpr std::uint64_t kMostPixels = 1U << 28U;
 
 using Bytes = std::vector<std::byte>;
@@ -45,7 +45,7 @@ Image empty_image(const std::filesystem::path& file, std::uint64_t width, std::u
   return image;
 }
 
-// libjpeg reports errors through a function that must not return. Nothing with a destructor lives in the frames that longjmp leaves.
+// libjpeg reports errors through a function that must not return. The frames that longjmp leaves have no destructors.
 struct JpegErrors {
   jpeg_error_mgr manager;
   std::jmp_buf leave;
@@ -60,7 +60,7 @@ void leave_jpeg(j_common_ptr info) {
 
 void drop_jpeg_message(j_common_ptr) {}
 
-// Decodes the header, then, when `pixels` is given, the rows into it. Returns false with errors.message set when the data is broken.
+// Decodes the header; if `pixels` is given, also the rows. Returns false with errors.message set if the data is broken.
 bool decode_jpeg(const Bytes& bytes, JpegErrors& errors, std::uint32_t* width, std::uint32_t* height, std::uint8_t* pixels) {
   jpeg_decompress_struct info{};
   info.err = jpeg_std_error(&errors.manager);
@@ -84,7 +84,7 @@ bool decode_jpeg(const Bytes& bytes, JpegErrors& errors, std::uint32_t* width, s
     }
     jpeg_finish_decompress(&info);
   }
-  // A file that is cut off decodes with warnings, the rest grey.
+  // A truncated file decodes with warnings, and a grey rest.
   const bool whole = errors.manager.num_warnings == 0;
   if (!whole) errors.manager.format_message(reinterpret_cast<j_common_ptr>(&info), errors.message.data());
   jpeg_destroy_decompress(&info);
@@ -103,7 +103,7 @@ Image read_jpeg(const std::filesystem::path& file, const Bytes& bytes) {
 }
 
 Image read_png(const std::filesystem::path& file, const Bytes& bytes) {
-  // libpng's simplified interface: no longjmp reaches us.
+  // Use libpng's simplified interface: it needs no longjmp.
   png_image png{};
   png.version = PNG_IMAGE_VERSION;
   if (png_image_begin_read_from_memory(&png, bytes.data(), bytes.size()) == 0) fail(file, std::string("is a broken PNG: ") + png.message);

@@ -10,8 +10,8 @@
 #include <stdexcept>
 #include <unordered_map>
 
-// What toml++ takes for granted of a text is checked in every build: it is wrong about some ("[[[", or an array without a value), and would
-// go on with what it has not read. Declared before it, as its macro calls it.
+// Checks toml++'s assertions in every build: some texts violate them ("[[[", or an array without a value), and it would continue with
+// unread data. Declared before toml++, whose macro calls it.
 namespace dwell::tool {
 struct BadToml {};
 static constexpr void expect_of_toml(bool holds) {
@@ -32,7 +32,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kLongestText = std::size_t{1} << 24U;  // of a job or a source
+constexpr std::size_t kLongestText = std::size_t{1} << 24U;  // bytes of a job or a source
 constexpr std::size_t kMostNamed = 65536;                    // operators, arrays
 
 template <class Named>
@@ -42,7 +42,7 @@ std::string names_of(const std::vector<Named>& list) {
   return enumerate(names);
 }
 
-// A table of the job with the name that messages give it. Every key is asked for once; those that are left are mistakes.
+// A table of the job, with its name in messages. Each key is read once; keys left over are errors.
 class TomlTable {
  public:
   TomlTable(const toml::table& table, std::string name, const fs::path& file) : table_(table), name_(std::move(name)), file_(file) {}
@@ -81,7 +81,7 @@ class TomlTable {
     if (!value) throw failure_at(place(), name_ + " has no '" + std::string(key) + "'");
     return *value;
   }
-  // A path relative to the job.
+  // Reads a path, relative to the job.
   fs::path required_path(std::string_view key) const { return file_.parent_path() / required_string(key); }
 
   std::optional<std::uint64_t> integer(std::string_view key, std::uint64_t least, std::uint64_t most) const {
@@ -107,7 +107,7 @@ class TomlTable {
     if (!node->is_array()) wrong(key, *node, "an array");
     return node->as_array();
   }
-  // The entries in the order of the file.
+  // Returns the entries in the order of the file.
   struct Entry {
     std::string key;
     const toml::node* node;
@@ -144,7 +144,7 @@ class TomlTable {
   const fs::path& file_;
 };
 
-// The places of operators or arrays in their list, by name.
+// Indices of operators or arrays, by name.
 template <class Named>
 class Index {
  public:
@@ -162,13 +162,13 @@ class Index {
   std::unordered_map<std::string, std::size_t> places_;
 };
 
-// Refuses lists that nobody has written by hand.
+// Refuses lists that are too long.
 void check_count(const std::vector<TomlTable::Entry>& entries, const char* what) {
   if (entries.size() > kMostNamed)
     throw failure_at(entries[kMostNamed].place, std::string("the job has more than ") + std::to_string(kMostNamed) + " " + what);
 }
 
-// Refuses arrays that are like themselves, over as many steps as it takes.
+// Refuses cycles of `like` between arrays.
 void check_likes(const std::vector<JobArray>& arrays) {
   std::vector<bool> ends(arrays.size());
   for (std::size_t i = 0; i < arrays.size(); ++i) {
@@ -262,7 +262,7 @@ JobArgument parse_argument(const TomlTable& table, const toml::node& node, const
       place, "'args' in " + table.name() + " may hold numbers, true, false, complex numbers as [real, imaginary], and names of arrays");
 }
 
-// Fills in JobTask::after, by places in the file.
+// Sets JobTask::after, as indices in the order of the file.
 void resolve_after(const TomlTable& root, const toml::array& tasks, std::vector<JobTask>& list) {
   std::map<std::string, std::size_t> named;
   for (std::size_t i = 0; i < list.size(); ++i) {
@@ -299,7 +299,7 @@ void resolve_after(const TomlTable& root, const toml::array& tasks, std::vector<
   }
 }
 
-// Of tasks that cannot be ordered: walks from one to one that it is after until one comes again.
+// Finds a cycle among tasks that cannot be ordered: follows `after` until a task repeats.
 [[noreturn]] void throw_cycle(const std::vector<JobTask>& tasks, const std::vector<bool>& placed) {
   const auto unplaced = [&](std::size_t task) { return !placed[task]; };
   std::size_t at = static_cast<std::size_t>(std::find(placed.begin(), placed.end(), false) - placed.begin());
@@ -310,7 +310,7 @@ void resolve_after(const TomlTable& root, const toml::array& tasks, std::vector<
     walk.push_back(at);
   }
   walk.erase(walk.begin(), std::find(walk.begin(), walk.end(), at));
-  // From the one that stands first in the file.
+  // Begin with the one that comes first in the file.
   std::rotate(walk.begin(), std::min_element(walk.begin(), walk.end()), walk.end());
   std::string chain;
   for (const std::size_t task : walk) chain += "'" + tasks[task].name + "' is after ";
@@ -318,9 +318,9 @@ void resolve_after(const TomlTable& root, const toml::array& tasks, std::vector<
   throw failure_at(first.after_place, first.title() + " would wait for itself: " + chain + "'" + first.name + "': take one of them out");
 }
 
-// The order of the file, but each task behind those that it is after.
+// Returns the order of submission: that of the file, but each task comes after those in its `after`.
 std::vector<JobTask> in_order_of_submission(std::vector<JobTask> tasks) {
-  std::vector<std::size_t> missing(tasks.size());  // tasks before it that have no place yet
+  std::vector<std::size_t> missing(tasks.size());  // predecessors without a place so far
   std::vector<std::vector<std::size_t>> behind(tasks.size());
   std::priority_queue<std::size_t, std::vector<std::size_t>, std::greater<>> ready;
   for (std::size_t i = 0; i < tasks.size(); ++i) {
@@ -367,7 +367,7 @@ std::vector<JobTask> in_order_of_submission(std::vector<JobTask> tasks) {
 }
 
 std::vector<JobTask> parse_tasks(const TomlTable& root, const Job& job) {
-  constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max() / 65536;  // so that no sum of repeats can overflow
+  constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max() / 65536;  // keeps sums of repeats from overflowing
   const toml::array* const tasks = root.array("tasks");
   if (tasks == nullptr || tasks->empty()) throw failure_at({job.file, 1}, "the job is empty: it has no [[tasks]]");
   const Index operators(job.operators, "operator");

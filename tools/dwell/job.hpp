@@ -58,13 +58,13 @@ struct JobOperator {
 struct JobArray {
   std::string name;
   std::optional<std::filesystem::path> file;
-  std::optional<std::size_t> like;  // another array of the job, never in a circle
+  std::optional<std::size_t> like;  // another array of the job; without cycles
   std::optional<Shape> shape;
   std::optional<ElementType> type;
   Place place;
 };
 
-// A value that a job states, as TOML knows them; a complex number is a list of two.
+// A number in a job, as in TOML; a complex number is a list of two.
 using Number = std::variant<bool, std::int64_t, double, std::complex<double>>;
 
 // One of the job's arrays.
@@ -79,9 +79,9 @@ struct JobArgument {
 
 struct JobTask {
   std::string name;        // empty: none
-  std::size_t number = 1;  // in the file, from 1
+  std::size_t number = 1;  // from 1, in the order of the file
   std::size_t operator_index = 0;
-  std::optional<std::vector<std::size_t>> after;  // tasks of the job, all before this one
+  std::optional<std::vector<std::size_t>> after;  // indices of earlier tasks
   std::vector<JobArgument> arguments;
   std::uint32_t groups = 1;
   std::uint64_t repeat = 1;
@@ -95,14 +95,14 @@ struct JobTask {
   std::string label() const { return name.empty() ? "task " + std::to_string(number) : name; }
   // "task 'load'", or "task 2".
   std::string title() const { return name.empty() ? label() : "task '" + name + "'"; }
-  // Whether its first repetition is ordered behind the last of the task before.
+  // Whether its first repetition is ordered after the last of the previous task.
   bool links_to_previous() const { return (link || hard_link) && !after; }
 };
 
 struct JobSwap {
   std::size_t operator_index = 0;
   std::filesystem::path source;
-  std::uint64_t after = 0;  // tasks submitted, fewer than all
+  std::uint64_t after = 0;  // number of tasks submitted before, fewer than all
   Place place;
 };
 
@@ -120,20 +120,20 @@ struct Job {
   std::optional<JobSwap> swap;
   std::vector<JobOutput> outputs;
 
-  // With repetitions.
+  // Returns the number of tasks with their repetitions.
   std::uint64_t total_tasks() const;
   // Whether any task has `after`.
   bool has_after() const;
 };
 
-// "a, b and c"; "none" when there are no names.
+// Returns "a, b and c"; "none" if there are no names.
 std::string enumerate(const std::vector<std::string>& names);
 
-// `text` is the content of `file`. Throws Failure, which names file and line.
+// Parses `text`, the content of `file`. Throws Failure, which names file and line.
 Job parse_job(std::string_view text, const std::filesystem::path& file);
 
-// The content of a text file of 16 MiB at most, and a regular one unless the person has named it otherwise. Throws Failure at `place`
-// (where the file is named).
+// Returns the content of a text file of at most 16 MiB; only of a regular file unless `kinds` allows others. Throws Failure at `place`,
+// which names the file.
 std::string read_text(const std::filesystem::path& file, const Place& place, FileKinds kinds = FileKinds::regular);
 
 }  // namespace dwell::tool

@@ -12,7 +12,7 @@ namespace dwell::tool {
 
 namespace {
 
-// The job and the file must agree about the array.
+// Throws Failure if the job and the file disagree about the array.
 void check_file(const JobArray& array, const NpyHeader& header) {
   if (array.type && *array.type != header.type) {
     throw failure_at(array.place, "array " + array.name + " should be " + std::string(name_of(*array.type)) + ", but " +
@@ -41,13 +41,13 @@ std::string describe(const Job& job, std::size_t index, const ArrayPlan& plan) {
   return "array " + job.arrays[index].name + " (" + std::string(name_of(plan.type)) + ", shape " + text_of(plan.shape) + ")";
 }
 
-// Writes the first values of one of the job's arrays into the one that `array` returns.
+// Writes the initial values of one of the job's arrays to the array that `array` returns.
 template <class Get>
 void fill(const Job& job, std::size_t index, const ArrayPlan& plan, const Get& array) {
   const JobArray& wanted = job.arrays[index];
   try {
     Array& to = array();
-    // In pieces: as much memory again as the array takes may not be there.
+    // Read in pieces: there may be no memory for another copy of the array.
     constexpr std::uint64_t kPiece = std::uint64_t{1} << 24U;
     const std::uint64_t bytes = plan.count() * bytes_of(plan.type);
     std::optional<NpyData> from;
@@ -82,7 +82,7 @@ std::vector<ArrayPlan> plan_arrays(const Job& job) {
       plans[i].shape = *array.shape;
     }
   }
-  // Arrays that are like others come behind those: each array on the way takes over what it does not say itself, from the far end on.
+  // Follow `like` to its end, then plan backwards: each array inherits what it does not specify.
   std::vector<bool> planned(plans.size());
   for (std::size_t i = 0; i < plans.size(); ++i) planned[i] = !job.arrays[i].like;
   for (std::size_t i = 0; i < plans.size(); ++i) {

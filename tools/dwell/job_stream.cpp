@@ -20,7 +20,7 @@ struct Note {
 };
 using JobFlight = Flight<Note>;
 
-// Redefines the operator of the job's swap in a thread of its own.
+// Redefines the operator of the job's swap in its own thread.
 class Swap {
  public:
   Swap(Runtime& runtime, Operator<>& op, const Source& source) : runtime_(runtime), op_(op), source_(source) {}
@@ -36,7 +36,7 @@ class Swap {
   }
   bool started() const { return redefined_.valid() || made_; }
   bool ready() const { return made_ || (redefined_.valid() && redefined_.wait_for(std::chrono::seconds(0)) == std::future_status::ready); }
-  // Once, after start(): waits for the end. `submitted` is the number of tasks so far. Throws what redefine throws.
+  // Waits for the end; call once, after start(). `submitted`: the number of tasks so far. Throws what redefine throws.
   void finish(std::uint64_t submitted) {
     if (made_) return;
     redefined_.get();
@@ -69,7 +69,7 @@ std::string enumerate_few(std::vector<std::string> names) {
 
 class Stream {
  public:
-  // With `clock`, tasks run one by one, each between two readings, and the swap has been made.
+  // With `clock`, runs tasks one by one, each between two readings, after the swap.
   Stream(Runtime& runtime, const Job& job, PreparedJob& prepared, const std::function<void(std::uint64_t)>& progress,
          DeviceClock* clock = nullptr)
       : runtime_(runtime),
@@ -92,15 +92,15 @@ class Stream {
   }
 
  private:
-  // Looking whether it is time for progress, or whether the swap is made, costs more than a task.
+  // Checking for progress, or for the end of the swap, costs more than a task.
   static constexpr std::uint64_t kLookEvery = 64;
-  static constexpr std::size_t kMostTickets = 16;  // that one task may wait for
+  static constexpr std::size_t kMostTickets = 16;  // tickets that one task may wait for
 
-  // The repetitions of a task that were submitted, by their numbers in the flight.
+  // The submitted repetitions of a task, by their numbers in the flight.
   struct Ran {
     std::uint64_t first = 0;
     std::uint64_t end = 0;
-    std::optional<Ticket> failed;  // or was cancelled
+    std::optional<Ticket> failed;  // or cancelled
   };
 
   struct Seen {
@@ -139,7 +139,7 @@ class Stream {
     ran.first = ran.end = in_flight_;
     for (std::uint64_t repetition = 0; repetition < task.repeat && !ran.failed && !stopped_; ++repetition) {
       if (swap_ && failures_.empty()) mind_swap();
-      // A link to the repetition before is enough: it is cancelled with that.
+      // A link to the previous repetition is enough: it is cancelled with that.
       const bool names_tickets = waits && !before.empty() && (repetition == 0 || !task.link);
       const Arguments& ordered = repetition == 0 && task.after ? first : next;
       if (names_tickets) {
@@ -156,14 +156,14 @@ class Stream {
 
   static bool has_succeeded(const Ticket& ticket) { return ticket.done() && ticket.status() == 0; }
 
-  // Those of the tasks that it is after which may yet fail, or have failed. While there are too many for one task, waits for some.
+  // Returns the predecessors in `after` that have failed or may still fail. Waits for some while there are too many for one task.
   std::vector<Ticket> tickets_before(const JobTask& task) {
     for (;;) {
       std::vector<Ticket> tickets;
       for (const std::size_t before : *task.after) {
         const Ran& ran = ran_[before];
         if (ran.failed) return {*ran.failed};
-        // The last of linked repetitions stands for all.
+        // The last of linked repetitions represents all.
         std::uint64_t at = std::max(job_.tasks[before].link && ran.end != 0 ? ran.end - 1 : ran.first, reported_);
         for (; at < ran.end; ++at) {
           const Ticket& ticket = flight_[at - reported_].ticket;
@@ -185,7 +185,7 @@ class Stream {
       flight_.add(ticket, start, Note{task, repetition, version});
     } catch (const Error& error) {
       fail(task, repetition, Ticket(), error);
-      stopped_ = true;  // nothing can be submitted any more
+      stopped_ = true;  // nothing can be submitted after this
     }
   }
 
@@ -243,7 +243,7 @@ class Stream {
     failures_.push_back({task, which + "): " + error.message(), error.kind() == errc::cancelled});
   }
 
-  // At the first task that has failed, with the others behind it in the message. None is reported before one that it waits for.
+  // Returns the failure at the first failed task; its message lists the others. No task is reported before one that it waits for.
   Failure failure() const {
     std::vector<std::string> failed;
     std::vector<std::string> cancelled;
@@ -260,7 +260,7 @@ class Stream {
     result.took = last_seen_ - start;
     if (swap_) {
       result.swap = swap_->figures();
-      versions_[{job_.swap->operator_index, 2}];  // a row, also when no task was left for it
+      versions_[{job_.swap->operator_index, 2}];  // adds a row, even if no task ran this version
     }
     for (auto& [key, seen] : versions_)
       result.versions.push_back({key.first, key.second, std::move(seen.latencies), seen.last - seen.first});
@@ -276,8 +276,8 @@ class Stream {
   std::vector<Ran> ran_;  // by task
   std::vector<FailedTask> failures_;
   std::uint64_t submitted_ = 0;
-  std::uint64_t in_flight_ = 0;  // so many were put into the flight,
-  std::uint64_t reported_ = 0;   // and so many have left it
+  std::uint64_t in_flight_ = 0;  // number of tasks put into the flight
+  std::uint64_t reported_ = 0;   // number of tasks that have left it
   Clock::time_point last_seen_;
   bool stopped_ = false;
   std::optional<Swap> swap_;
@@ -314,7 +314,7 @@ std::vector<std::chrono::nanoseconds> DeviceClock::intervals() const {
 std::vector<std::chrono::nanoseconds> time_tasks(Runtime& runtime, const Job& job, PreparedJob& prepared, DeviceClock& clock,
                                                  const std::function<void(std::uint64_t)>& progress) {
   Stream(runtime, job, prepared, progress, &clock).run();
-  runtime.wait_all();  // the last reading too
+  runtime.wait_all();  // also for the last reading
   return clock.intervals();
 }
 

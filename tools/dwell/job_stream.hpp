@@ -1,4 +1,4 @@
-// Runs the tasks of a job and measures them.
+// Runs and measures the tasks of a job.
 #pragma once
 
 #include <chrono>
@@ -29,12 +29,12 @@ struct VersionFigures {
 
 struct SwapFigures {
   std::chrono::nanoseconds took{0};       // the call of redefine
-  std::chrono::nanoseconds pause{0};      // the hand-over itself: old loop gone to new loop started
-  std::uint64_t submitted_meanwhile = 0;  // tasks, during the call
+  std::chrono::nanoseconds pause{0};      // the hand-over: from the end of the old loop to the start of the new one
+  std::uint64_t submitted_meanwhile = 0;  // tasks submitted during the call
 };
 
 struct StreamFigures {
-  std::vector<VersionFigures> versions;  // those that ran, by operator, then version
+  std::vector<VersionFigures> versions;  // versions that ran, by operator, then version
   std::optional<SwapFigures> swap;
   std::chrono::nanoseconds took{0};  // from the first submitted to the last seen complete
 };
@@ -43,28 +43,28 @@ struct StreamFigures {
 struct PreparedJob {
   std::vector<Operator<>> operators;
   std::vector<Arguments> arguments;
-  std::optional<Source> swap_source;  // there when job.swap is
+  std::optional<Source> swap_source;  // set if job.swap is
 };
 
-// At most so many tasks are in flight at once: an eighth of the ring, since a task takes up to eight slots.
+// The most tasks in flight at once: an eighth of the ring, since a task takes up to eight slots.
 inline constexpr std::size_t kMostInFlight = 8192;
 
-// Submits all tasks in the order of the job and waits for them. The swap, if there is one, is made by a second thread once its number of
-// tasks is submitted; this one goes on submitting meanwhile, but keeps at least half of the rest until the swap is made. `progress` is
-// called now and then with the number of tasks seen complete. A task that fails is not repeated again, those behind it are cancelled, and
-// the others run; then throws Failure with Exit::failed, at the first that has failed.
+// Submits all tasks in the order of the job and waits for them. A second thread makes the swap, if there is one, once its number of tasks
+// is submitted. Meanwhile this thread continues to submit, but keeps at least half of the rest until the swap is made. Calls `progress` now
+// and then with the number of tasks seen complete. A failed task is not repeated, its successors are cancelled, and the others run; then
+// throws Failure with Exit::failed, at the first failed task.
 StreamFigures run_stream(Runtime& runtime, const Job& job, PreparedJob& prepared, const std::function<void(std::uint64_t)>& progress);
 
-// Reads the device's clock between tasks, by tasks of an operator of its own.
+// Reads the device's clock between tasks, with tasks of its own operator.
 class DeviceClock {
  public:
-  // Throws what Runtime::define, Runtime::allocate and Runtime::submit throw. Submits the first link of the runtime: from then on tasks
-  // tell the device when they complete, and a task that comes after one that does not would hold back all others, as a drain.
+  // Throws what Runtime::define, Runtime::allocate and Runtime::submit throw. Submits the runtime's first link: later tasks report their
+  // completion on the device. A task linked to one that does not would hold back all others, as a drain.
   DeviceClock(Runtime& runtime, std::size_t readings);
 
-  // Submits the reading `index`: after all tasks so far, and before all others.
+  // Submits reading `index`, after all earlier tasks and before all later ones.
   Ticket submit(std::size_t index);
-  // The times between neighbours, once all readings are complete.
+  // Returns the times between successive readings, once all are complete.
   std::vector<std::chrono::nanoseconds> intervals() const;
 
  private:
@@ -73,8 +73,8 @@ class DeviceClock {
   Buffer<std::uint64_t> times_;
 };
 
-// Runs the job's tasks again, with all their repetitions, but each alone: when the one before is complete. Returns the time of each by
-// `clock`, which has a reading more than the job has tasks. Throws Failure with Exit::failed, at the first task that fails.
+// Runs the job's tasks again, with all their repetitions, each alone: after the previous one is complete. Returns the time of each by
+// `clock`, which needs one reading more than the job has tasks. Throws Failure with Exit::failed, at the first failed task.
 std::vector<std::chrono::nanoseconds> time_tasks(Runtime& runtime, const Job& job, PreparedJob& prepared, DeviceClock& clock,
                                                  const std::function<void(std::uint64_t)>& progress);
 

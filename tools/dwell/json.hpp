@@ -1,4 +1,4 @@
-// JSON as the tool prints it.
+// JSON output of the tool.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace dwell::tool {
 
-// Over several lines. Bytes that are no UTF-8, as names of files may have them, become U+FFFD.
+// Returns indented JSON. Replaces invalid UTF-8, as in names of files, by U+FFFD.
 inline std::string json_text(const nlohmann::ordered_json& json) {
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }

@@ -10,18 +10,18 @@ namespace {
 constexpr char kEscape = '\x1b';
 
 struct Sequence {
-  std::string_view text;  // behind the escape
+  std::string_view text;  // after the escape
   int key;
 };
 
-// Of terminals in their normal mode, and in that for applications.
+// Sequences of terminals in normal and in application mode.
 constexpr Sequence kSequences[] = {
     {"[A", key_up},    {"[B", key_down}, {"[C", key_right},    {"[D", key_left},       {"OA", key_up},   {"OB", key_down},
     {"OC", key_right}, {"OD", key_left}, {"[5~", key_page_up}, {"[6~", key_page_down}, {"[H", key_home}, {"[F", key_end},
     {"OH", key_home},  {"OF", key_end},  {"[1~", key_home},    {"[4~", key_end},
 };
 
-// The length of the sequence behind an escape: [ parameters letter, or O letter. 0 when it has no end yet.
+// Returns the length of the sequence after an escape: [ parameters letter, or O letter. 0 if it is incomplete.
 std::size_t length_of(std::string_view text) {
   if (text.empty()) return 0;
   if (text[0] == 'O') return text.size() < 2 ? 0 : 2;

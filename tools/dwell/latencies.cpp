@@ -8,7 +8,7 @@ namespace dwell::tool {
 
 namespace {
 
-// Times below 2^kBits have a bucket of their own; above, each doubling is shared out over 2^kBits buckets.
+// Each time below 2^kBits has its own bucket; above, each doubling has 2^kBits buckets.
 constexpr unsigned kBits = 7;
 constexpr std::uint64_t kSteps = 1U << kBits;
 
@@ -18,7 +18,7 @@ std::size_t bucket_of(std::uint64_t time) {
   return (shift + 1) * kSteps + (time >> shift) - kSteps;
 }
 
-// The largest time in a bucket.
+// Returns the largest time in a bucket.
 std::uint64_t last_of(std::size_t bucket) {
   if (bucket < kSteps) return bucket;
   const std::uint64_t shift = bucket / kSteps - 1;

@@ -1,4 +1,4 @@
-// Latencies of any number of tasks in little memory.
+// A histogram of any number of latencies in little memory.
 #pragma once
 
 #include <chrono>
@@ -7,7 +7,7 @@
 
 namespace dwell::tool {
 
-// Counts times in buckets of one part in 128 of their value: quantiles are exact to 1 %, count and maximum exactly so. Up to 2^63 ns.
+// Counts times up to 2^63 ns in buckets of 1/128 of their value: quantiles are precise to 1 %, count and maximum exact.
 class Latencies {
  public:
   Latencies();
@@ -16,7 +16,7 @@ class Latencies {
 
   std::uint64_t count() const { return count_; }
   std::chrono::nanoseconds max() const { return std::chrono::nanoseconds(max_); }
-  // The time that a part `q` (0 to 1) of all lie at or below; 0 when there are none.
+  // Returns the time at or below which a part `q` (0 to 1) of all lies; 0 if there are none.
   std::chrono::nanoseconds quantile(double q) const;
 
  private:

@@ -84,11 +84,11 @@ Exit logs_command(const LogsOptions& options, std::ostream& out) {
   const live::Client client = open_process(options.look);
   const std::uint64_t runtime = choose_runtime(client, options.look);
   std::uint64_t place = 0;
-  std::uint64_t missed = 0;  // lines that the runtime had dropped before they were asked for
-  // All that is there now, and of it the last lines that are wanted.
+  std::uint64_t missed = 0;  // lines that the runtime had dropped before they were read
+  // Reads all current lines, and keeps the last ones that are wanted.
   const auto read = [&](std::size_t most) {
     std::deque<LogRecord> lines;
-    // A process that always has more must not keep this from printing.
+    // Bounded, so that a process that logs without pause does not keep this from printing.
     for (int pages = 0;; ++pages) {
       live::LogPage page = client.logs(runtime, place, kLinesAtOnce);
       missed += page.next - page.records.size() - place;
@@ -100,7 +100,7 @@ Exit logs_command(const LogsOptions& options, std::ostream& out) {
     }
   };
   print(read(options.lines), out);
-  missed = 0;  // from before this command
+  missed = 0;  // dropped before this command
   while (options.follow && out) {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     try {

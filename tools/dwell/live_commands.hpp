@@ -1,4 +1,4 @@
-// dwell trace, logs, metrics, inspect, stuck: look at a process that runs.
+// dwell trace, logs, metrics, inspect, stuck: examine a running process.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +20,8 @@ struct TraceOptions {
 struct LogsOptions {
   LookOptions look = {};
   bool follow = false;
-  std::size_t lines = 0;        // at most so many that are there already; 0: all
-  std::string level = "trace";  // the least
+  std::size_t lines = 0;        // the most existing lines; 0: all
+  std::string level = "trace";  // the lowest level
 };
 
 struct MetricsOptions {
@@ -29,18 +29,17 @@ struct MetricsOptions {
   std::string format = "openmetrics";  // or "json"
 };
 
-// Each prints what it was asked for to `out`. They throw Failure for what the user can correct, dwell::Error for what the process answers,
-// or when it is gone.
+// Each prints its result to `out`. Throws Failure for mistakes of the user, dwell::Error for errors of the process or if it is gone.
 
-// Traces the process, and writes the trace into a file, which is removed again when that fails.
+// Traces the process into a file, which is removed on failure.
 Exit trace_command(const TraceOptions& options, std::ostream& out);
-// With `follow`, returns when the process has closed the runtime, or ended.
+// Prints the log. With `follow`, returns when the process has closed the runtime, or ended.
 Exit logs_command(const LogsOptions& options, std::ostream& out);
-// One snapshot, as the process's own to_openmetrics or to_json would write it.
+// Prints one snapshot, as to_openmetrics or to_json in the process would.
 Exit metrics_command(const MetricsOptions& options, std::ostream& out);
-// What is known of a variable, an operator or a structure of the runtime.
+// Describes a variable, an operator or a structure of the runtime.
 Exit inspect_command(const LookOptions& look, const std::string& name, std::ostream& out);
-// Who waits for whom, in all runtimes or in one. Exit::failed when something waits that never ends by itself.
+// Prints which tasks wait for which, in all runtimes or in one. Returns Exit::failed if a wait never ends by itself.
 Exit stuck_command(const LookOptions& look, std::ostream& out);
 
 }  // namespace dwell::tool

@@ -1,4 +1,4 @@
-// Which process and which of its runtimes a command looks at.
+// Selects the process and the runtime of a command.
 #pragma once
 
 #include <sys/types.h>
@@ -11,13 +11,13 @@ namespace dwell::tool {
 
 struct LookOptions {
   pid_t pid = 0;              // 0: the only process of this user that runs dwell
-  std::uint64_t runtime = 0;  // 0: its only one
+  std::uint64_t runtime = 0;  // 0: the only one of the process
 };
 
-// Throws Failure when there is no such process, or several and none is named.
+// Connects to the process. Throws Failure if there is no such process, or several and none is named.
 live::Client open_process(const LookOptions& options);
 
-// The runtime to look at. Throws Failure when the process has none of that number, or several and none is named.
+// Returns the selected runtime. Throws Failure if the process has none of this number, or several and none is named.
 std::uint64_t choose_runtime(const live::Client& client, const LookOptions& options);
 
 }  // namespace dwell::tool

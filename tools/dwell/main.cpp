@@ -27,7 +27,7 @@ namespace {
 
 using dwell::tool::Exit;
 
-// Control characters that messages may have.
+// Control characters that messages may contain.
 constexpr const char* kKept = "\n\t";
 
 // The same as at the top of job.hpp.
@@ -66,14 +66,14 @@ constexpr const char* kTopHelp = R"(Keys: q quit, h help, space pause, left/righ
 
 constexpr const char* kDeviceHelp = "auto, cpu, cuda:0, cuda:1, ...";
 
-// The process and the runtime that a command looks at.
+// Adds the options that select a process and a runtime.
 void add_look(CLI::App& command, dwell::tool::LookOptions& look, bool required = false) {
   command.add_option("PID", look.pid, required ? "The process" : "The process; else the only one of yours that runs dwell")
       ->required(required);
   command.add_option("--runtime", look.runtime, "Which of its runtimes, by number; else its only one");
 }
 
-// Throws Failure when the word at this place is no subcommand: the parser would say only that one is required.
+// Throws Failure if the word at this place is no subcommand; the parser would only report that one is required.
 void check_subcommand(const CLI::App& app, int count, char** words, int place) {
   if (count <= place || words[place][0] == '-') return;
   const std::string given = words[place];
@@ -85,7 +85,7 @@ void check_subcommand(const CLI::App& app, int count, char** words, int place) {
   throw dwell::tool::Failure(Exit::mistake, "dwell: error: there is no command '" + given + "'; known are " + known);
 }
 
-// `binary` is standard output, for what is no text.
+// `binary`: standard output, for binary data.
 Exit run(int count, char** words, std::ostream& binary) {
   CLI::App app("dwell: a runtime that lives on the GPU", "dwell");
   app.set_version_flag("--version", "dwell " DWELL_VERSION);

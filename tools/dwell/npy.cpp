@@ -21,8 +21,8 @@ static_assert(std::endian::native == std::endian::little, "array files are read 
 namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
-constexpr std::size_t kAlignment = 64;           // of the data, so that it can be mapped
-constexpr std::uint32_t kLongestHeader = 65536;  // a plain array's takes about a hundred bytes
+constexpr std::size_t kAlignment = 64;           // of the data, so that it can be memory-mapped
+constexpr std::uint32_t kLongestHeader = 65536;  // bytes; a plain array's takes about a hundred
 
 [[noreturn]] void broken(const std::string& why) { throw std::runtime_error("is not a valid .npy file: " + why); }
 
@@ -68,7 +68,7 @@ class HeaderParser {
       }
       throw std::runtime_error("has elements of type '" + descr + "'; these are known: " + element_type_names());
     }
-    // In one dimension both orders are the same.
+    // In one dimension both orders are equal.
     if (fortran && shape.size() > 1) throw std::runtime_error("is in Fortran order; save numpy.ascontiguousarray(x) instead");
     return NpyHeader{*type, std::move(shape), 0};
   }
@@ -123,7 +123,7 @@ class HeaderParser {
       value = value * 10 + digit;
       rest_.remove_prefix(1);
     }
-    if (!rest_.empty() && rest_.front() == 'L') rest_.remove_prefix(1);  // Python 2 wrote long integers so
+    if (!rest_.empty() && rest_.front() == 'L') rest_.remove_prefix(1);  // Python 2's suffix of long integers
     return value;
   }
 
@@ -137,7 +137,7 @@ File open(const std::filesystem::path& file) {
   return opened;
 }
 
-// Reads the header, piece by piece.
+// Reads the beginning of a file, piece by piece.
 class Start {
  public:
   explicit Start(const File& file) : file_(file) {}

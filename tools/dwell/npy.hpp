@@ -17,12 +17,12 @@ namespace dwell::tool {
 
 using Shape = std::vector<std::uint64_t>;
 
-// As Python writes it: "(3, 4)", "(5,)", "()".
+// Returns a shape as in Python: "(3, 4)", "(5,)", "()".
 std::string text_of(const Shape& shape);
-// The number of elements. Throws std::invalid_argument when so many of `element_bytes` each cannot exist.
+// Returns the number of elements. Throws std::invalid_argument if their bytes overflow.
 std::uint64_t element_count(const Shape& shape, std::size_t element_bytes);
 
-// The header before the data. All arrays are in C order.
+// The header of a file. All arrays are in C order.
 struct NpyHeader {
   ElementType type = ElementType::f32;
   Shape shape;
@@ -31,16 +31,16 @@ struct NpyHeader {
   std::uint64_t data_bytes() const { return element_count(shape, bytes_of(type)) * bytes_of(type); }
 };
 
-// Reads the header of the file at `path` and checks that the data behind it is of the size that the header promises. Throws
-// std::runtime_error that says what is wrong and what to do; the message does not name the file. Only regular files are read.
+// Reads the header of the file at `path` and checks the size of the data after it. Reads only regular files. Throws std::runtime_error with
+// the problem and its remedy; the message does not name the file.
 NpyHeader read_npy_header(const std::filesystem::path& path);
 
-// The data behind a header, read a piece at a time.
+// The data after a header, read piece by piece.
 class NpyData {
  public:
   // Throws std::runtime_error.
   NpyData(const std::filesystem::path& file, const NpyHeader& header);
-  // Fills `to` with what begins at this byte of the data. Throws std::runtime_error.
+  // Fills `to` with the data from this byte on. Throws std::runtime_error.
   void read(std::uint64_t first, std::span<std::byte> to) const;
 
  private:
@@ -48,7 +48,7 @@ class NpyData {
   std::uint64_t begin_;
 };
 
-// Writes a whole file, format 1.0. The stream's state tells whether it worked.
+// Writes a whole file of format 1.0. The stream's state tells whether that worked.
 void write_npy(std::ostream& to, ElementType type, const Shape& shape, std::span<const std::byte> data);
 
 }  // namespace dwell::tool

@@ -1,4 +1,4 @@
-// A line that shows how far the work is, on a terminal only.
+// A progress line, shown only on a terminal.
 #pragma once
 
 #include <chrono>
@@ -8,17 +8,17 @@
 
 namespace dwell::tool {
 
-// Writes to standard error, ten times a second at most. The line goes when the object does.
+// Writes to standard error, at most ten times a second. The destructor erases the line.
 class Progress {
  public:
-  // `total` of what `unit` says ("tasks").
+  // `total`: in units of `unit` ("tasks").
   Progress(std::string_view label, std::string unit, std::uint64_t total);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
   void show(std::uint64_t done);
-  // Whether show() would write something now.
+  // Whether show() would write now.
   bool due() const { return on_ && std::chrono::steady_clock::now() >= next_; }
 
  private:

@@ -1,4 +1,4 @@
-// An image's resources, as `dwell doctor --image` prints them.
+// The table of an image's resources in `dwell doctor --image`.
 #pragma once
 
 #include <iosfwd>

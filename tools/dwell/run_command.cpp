@@ -34,7 +34,7 @@ static_assert(kMostInFlight == 8192, "kMeasured says so");
 
 constexpr const char* kPathMeasured = "each task alone with its repetitions, in a second run of the job, by the device's clock";
 
-// A trace's file that knows what is missing in it. Used as TraceWriter is, and read behind the end of the trace.
+// A trace file that counts missing events. Read the count after the end of the trace.
 class CountedTrace : public TraceWriter {
  public:
   CountedTrace(std::unique_ptr<TraceWriter> writer, std::uint64_t& dropped) : writer_(std::move(writer)), dropped_(dropped) {}
@@ -49,11 +49,11 @@ class CountedTrace : public TraceWriter {
   std::uint64_t& dropped_;
 };
 
-// What the run took, and its critical path when that is asked for.
+// The times of the run, and its critical path if requested.
 struct Figures {
   StreamFigures stream;
   std::optional<CriticalPath> path;
-  std::vector<std::chrono::nanoseconds> times;  // with path: of each of the job's tasks
+  std::vector<std::chrono::nanoseconds> times;  // with a path: of each of the job's tasks
 
   double path_share() const { return static_cast<double>(path->time.count()) / static_cast<double>(stream.took.count()); }
 };
@@ -72,8 +72,7 @@ std::vector<Operator<>> define_operators(Runtime& runtime, const Job& job, const
   return operators;
 }
 
-// Builds the swap's source in a runtime of its own, so that a mistake in it shows before any task has run, and so that the swap itself
-// finds it in the cache.
+// Builds the swap's source in a separate runtime: reports a mistake before any task has run, and fills the cache for the swap.
 void try_swap_source(const Runtime& runtime, const Operator<>& op, const Source& source, const Place& place) {
   try {
     Options options = options_for(runtime.info().device);
@@ -194,7 +193,7 @@ void print_json(std::ostream& out, const Job& job, const RuntimeInfo& info, cons
 }  // namespace
 
 void run_command(const RunOptions& options, std::ostream& out) {
-  // Checks that cost nothing come first: a mistake should show before the wait for a compiler or a device.
+  // Make cheap checks first: report mistakes before waiting for a compiler or a device.
   const Job job = parse_job(read_text(options.job, {options.job}, FileKinds::any), options.job);
   std::vector<Source> sources;
   for (const JobOperator& op : job.operators) sources.push_back(read_source(op.source, op.place));
@@ -222,7 +221,7 @@ void run_command(const RunOptions& options, std::ostream& out) {
   if (job.has_after()) clock.emplace(runtime, job.tasks.size() + 1);
 
   Figures figures;
-  std::uint64_t dropped = 0;  // of the trace's events
+  std::uint64_t dropped = 0;  // events missing in the trace
   {
     Progress progress(job.file.filename().string(), "tasks", job.total_tasks());
     if (!options.trace.empty()) runtime.start_trace(std::make_unique<CountedTrace>(trace_file(options.trace), dropped));
@@ -235,7 +234,7 @@ void run_command(const RunOptions& options, std::ostream& out) {
   bench::StagedFiles outputs;
   stage_outputs(outputs, job, plans, arrays);
   if (clock && options.critical_path) {
-    // Between the two: outputs may replace the files that the arrays are filled from again.
+    // Run the tasks alone before committing the outputs, which may replace files that the arrays are refilled from.
     try {
       Progress progress(job.file.filename().string() + ", each task alone", "tasks", job.total_tasks());
       refill_arrays(job, plans, arrays);

@@ -1,4 +1,4 @@
-// dwell run: user operators over user arrays.
+// dwell run: runs the user's operators over the user's arrays.
 #pragma once
 
 #include <filesystem>
@@ -12,13 +12,13 @@ namespace dwell::tool {
 struct RunOptions {
   std::filesystem::path job;
   std::string device = "auto";
-  unsigned workers = 0;  // the device's own choice
+  unsigned workers = 0;  // 0: the device's default
   bool json = false;
-  bool critical_path = true;    // of a job with `after`, which then runs a second time
-  std::filesystem::path trace;  // a file for the timeline of the job's tasks (dwell::trace_file); empty: none is taken
+  bool critical_path = true;    // measure it for a job with `after`, which then runs a second time
+  std::filesystem::path trace;  // file for the timeline of the job's tasks (dwell::trace_file); empty: none
 };
 
-// Runs the job, writes its outputs, and prints what was measured to `out`. Throws Failure.
+// Runs the job, writes its outputs, and prints the measurements to `out`. Throws Failure.
 void run_command(const RunOptions& options, std::ostream& out);
 
 }  // namespace dwell::tool

@@ -20,7 +20,7 @@ namespace {
   throw std::invalid_argument(text_of(number) + " " + why + " " + text_of(parameter));
 }
 
-// Within the range of the parameter.
+// Returns the integer; throws if it is outside the parameter's range.
 std::int64_t to_integer(const Number& number, const Parameter& parameter) {
   const auto* integer = std::get_if<std::int64_t>(&number);
   std::int64_t whole = 0;
@@ -52,8 +52,8 @@ double to_floating(const Number& number, const Parameter& parameter, double larg
   return value;
 }
 
-// The nearest `Short`, ties to even. Its own conversion starts at a float; one whose last digit tells that digits are missing does not let
-// the two roundings add up.
+// Returns the nearest `Short`, ties to even. Its conversion starts from a float, which is rounded to odd here, so that the two roundings do
+// not add up.
 template <class Short>
 Short nearest(double value) {
   auto rounded = static_cast<float>(value);
@@ -72,7 +72,7 @@ complex<T> to_complex(const Number& number, const Parameter& parameter) {
   return both != nullptr ? complex<T>(part(both->real()), part(both->imag())) : complex<T>(part(number));
 }
 
-// The first bytes of a value: all of them, or an integer's low ones.
+// Returns the first bytes of a value: all, or the low ones of an integer.
 template <class T>
 std::vector<std::byte> bytes_of_value(const T& value, std::size_t bytes = sizeof(T)) {
   static_assert(std::endian::native == std::endian::little);

@@ -1,4 +1,4 @@
-// From a number in a job to the argument that an operator declares.
+// Converts a number in a job to an operator's argument.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +11,11 @@
 
 namespace dwell::tool {
 
-// The bytes of `number` as `parameter` has it. Integer parameters refuse what has a fraction or does not fit; floating ones take the
-// nearest value, and refuse what is beyond their largest. A real number is complex too. Throws std::invalid_argument, which says why.
+// Returns the bytes of `number` as a `parameter`. Integers must fit and have no fraction; floating point takes the nearest value, up to its
+// largest. A real number converts to complex. Throws std::invalid_argument with the reason.
 std::vector<std::byte> to_scalar(const Number& number, const Parameter& parameter);
 
-// As the job would write it: "2.5", "true", "[2.5, -1]".
+// Returns the number as in a job: "2.5", "true", "[2.5, -1]".
 std::string text_of(const Number& number);
 
 }  // namespace dwell::tool

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kLongestCharacter = 4;
 
-// The bytes at the end of `text` that may begin a character that goes on.
+// Returns the number of bytes at the end of `text` that may begin an incomplete character.
 std::size_t begun_at_end(std::string_view text) {
   for (std::size_t size = 1; size < std::min(kLongestCharacter, text.size() + 1); ++size) {
     const auto byte = static_cast<unsigned char>(text[text.size() - size]);

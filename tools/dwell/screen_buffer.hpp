@@ -1,4 +1,4 @@
-// What the tool prints, as a terminal may have it.
+// Filters the tool's output for a terminal.
 #pragma once
 
 #include <streambuf>
@@ -7,13 +7,13 @@
 
 namespace dwell::tool {
 
-// Passes text on to another buffer: names, paths, logs and answers of other processes are among it. Bytes that are no UTF-8 and control
-// characters other than line ends and tabs become question marks, as they would act on the terminal. Used from one thread.
+// Passes text on to another buffer. The text may contain names, paths, logs and answers of other processes. Replaces invalid UTF-8, and
+// control characters except line ends and tabs, which would act on the terminal, by question marks. Used from one thread.
 class ScreenBuffer : public std::streambuf {
  public:
-  // `to` outlives it.
+  // `to` must outlive it.
   explicit ScreenBuffer(std::streambuf& to) : to_(to) {}
-  // Passes on what is left of a character that never came to its end.
+  // Passes on the rest of an incomplete character.
   ~ScreenBuffer() override;
   ScreenBuffer(const ScreenBuffer&) = delete;
   ScreenBuffer& operator=(const ScreenBuffer&) = delete;
@@ -25,7 +25,7 @@ class ScreenBuffer : public std::streambuf {
   bool pass(std::string_view text);
 
   std::streambuf& to_;
-  std::string begun_;  // of a character whose end has not come yet
+  std::string begun_;  // bytes of an incomplete character
 };
 
 }  // namespace dwell::tool

@@ -1,4 +1,4 @@
-// Lines of text with styles, as a terminal shows them.
+// Lines of styled text for a terminal.
 #pragma once
 
 #include <cstddef>
@@ -11,14 +11,14 @@
 
 namespace dwell::tool {
 
-// What a piece of text is, and so how it looks.
+// The style of a piece of text.
 enum class Style : std::uint8_t { plain, strong, faint, good, warning, bad, heading };
 
-// How many columns it takes: one a character, which is too few for wide ones; a terminal that does not wrap lines then shows their
+// Returns the number of columns: one per character. Too few for wide characters; then a terminal that does not wrap shows a line's
 // beginning.
 std::size_t columns_of(std::string_view text);
 
-// The first `columns` of it, or it and blanks: on the right, or on the left.
+// Cut a text to `columns`; left and right also pad it, with blanks on the other side.
 std::string cut(std::string_view text, std::size_t columns);
 std::string left(std::string_view text, std::size_t columns);
 std::string right(std::string_view text, std::size_t columns);
@@ -29,11 +29,11 @@ class Line {
   Line& add(std::string text, Style style = Style::plain);
 
   std::size_t columns() const;
-  // The first `columns` of it.
+  // Returns the first `columns` of the line.
   Line fitted(std::size_t columns) const;
-  // Without escape sequences, and without blanks at its end.
+  // Returns the text without escape sequences, and without blanks at its end.
   std::string text() const;
-  // With the sequences of VT100 that select styles; without colours, those for bold and inverse text alone.
+  // Returns the text with VT100 sequences for styles; without colours only bold and inverse.
   std::string styled(bool colours) const;
 
  private:

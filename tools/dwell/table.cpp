@@ -17,13 +17,13 @@ struct Unit {
 
 std::string three_digits(double value) {
   std::array<char, 32> text{};
-  // Decided on the rounded value, so that 9.996 is 10.0 and not 10.00.
+  // Decide by the rounded value, so that 9.996 becomes 10.0, not 10.00.
   const int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
   std::snprintf(text.data(), text.size(), "%.*f", decimals, value);
   return text.data();
 }
 
-// The largest unit of which there is at least one, after rounding.
+// Returns the largest unit in which the rounded value is at least 1.
 template <std::size_t N>
 std::string in_units(double value, const std::array<Unit, N>& units) {
   std::size_t at = 0;

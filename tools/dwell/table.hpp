@@ -1,4 +1,4 @@
-// Figures as people read them.
+// Human-readable figures and tables.
 #pragma once
 
 #include <chrono>
@@ -9,20 +9,20 @@
 
 namespace dwell::tool {
 
-// Three significant digits and a unit: "417 ns", "12.3 us", "1.04 ms", "2.5 s".
+// Returns three significant digits and a unit: "417 ns", "12.3 us", "1.04 ms", "2.5 s".
 std::string text_of(std::chrono::nanoseconds time);
 // "1,234,567"
 std::string text_of_count(std::uint64_t count);
-// Three significant digits: "417", "12.3 k", "1.04 M".
+// Returns three significant digits: "417", "12.3 k", "1.04 M".
 std::string text_of_rate(double a_second);
 
-// Rows of text in columns; the first row is the heading. Columns of figures stand to the right.
+// Rows of text in columns; the first row is the heading. Columns of figures are aligned right.
 class Table {
  public:
-  // `figures` tells for each column whether it holds figures.
+  // `figures`: for each column, whether it contains figures.
   Table(std::vector<std::string> heading, std::vector<bool> figures);
 
-  // As many cells as the heading has.
+  // Adds a row with as many cells as the heading.
   void add(std::vector<std::string> row);
   void print(std::ostream& to) const;
 

@@ -17,7 +17,7 @@ namespace dwell::tool {
 
 namespace {
 
-constexpr std::chrono::milliseconds kOfOneKey{100};  // between its bytes
+constexpr std::chrono::milliseconds kOfOneKey{100};  // the longest time between its bytes
 
 constexpr char kControlZ = 26;
 
@@ -25,7 +25,7 @@ void put(std::string_view text) {
   while (!text.empty()) {
     const ssize_t done = write(STDOUT_FILENO, text.data(), text.size());
     if (done < 0 && errno == EINTR) continue;
-    if (done <= 0) return;  // nobody looks any more: wait() tells
+    if (done <= 0) return;  // the terminal is closed: wait() reports it
     text.remove_prefix(static_cast<std::size_t>(done));
   }
 }
@@ -69,7 +69,7 @@ void Terminal::enter() {
   raw.c_cc[VMIN] = 0;
   raw.c_cc[VTIME] = 0;
   tcsetattr(STDIN_FILENO, TCSADRAIN, &raw);
-  put("\x1b[?1049h\x1b[?25l\x1b[?7l");  // the alternate screen, no cursor, long lines are not wrapped
+  put("\x1b[?1049h\x1b[?25l\x1b[?7l");  // the alternate screen, no cursor, no wrapping of long lines
 }
 
 void Terminal::leave() {
@@ -92,7 +92,7 @@ Terminal::Size Terminal::size() const {
 void Terminal::show(const std::vector<Line>& lines) {
   const Size size = this->size();
   std::string text = "\x1b[H";
-  // Each line is overwritten and then erased to its end: a screen that was erased first would flicker.
+  // Overwrite each line, then erase its rest: erasing the screen first would flicker.
   for (std::size_t i = 0; i < std::min(lines.size(), size.height); ++i)
     text += (i == 0 ? "" : "\r\n") + lines[i].fitted(size.width).styled(colours_) + "\x1b[K";
   put(text + "\x1b[J");
@@ -113,7 +113,7 @@ Terminal::Event Terminal::wait(std::chrono::steady_clock::time_point due) {
   char bytes[256];
   const ssize_t got = read(STDIN_FILENO, bytes, sizeof(bytes));
   event.closed = got == 0 || (got < 0 && errno != EINTR);
-  // The bytes of a key come together: an escape that nothing has followed was a key of its own.
+  // The bytes of a key arrive together: a lone escape is the escape key.
   const auto now = std::chrono::steady_clock::now();
   if (now - read_at_ > kOfOneKey) unread_.clear();
   read_at_ = now;

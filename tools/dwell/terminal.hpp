@@ -1,4 +1,4 @@
-// The terminal as a screen that a program draws, and keys that it reads.
+// The terminal: draws a screen and reads keys.
 #pragma once
 
 #include <termios.h>
@@ -15,13 +15,12 @@
 
 namespace dwell::tool {
 
-// Has the terminal of standard input and output for as long as it lives: the alternate screen, keys as they are pressed, nothing echoed.
-// The destructor leaves everything as it was. While it lives, signals that end or stop the program arrive as events, in the one thread that
-// the program has.
+// Controls the terminal of standard input and output during its lifetime: the alternate screen, unbuffered keys, no echo. The destructor
+// restores the terminal. Meanwhile signals that end or stop the program arrive as events. The program must have a single thread.
 class Terminal {
  public:
-  // Throws Failure when one of the two is no terminal, or the terminal draws no screen (TERM=dumb). Colours are left out where NO_COLOR is
-  // set and not empty.
+  // Throws Failure if one of the two is no terminal, or the terminal draws no screen (TERM=dumb). Uses no colours if NO_COLOR is set and
+  // not empty.
   Terminal();
   ~Terminal();
   Terminal(const Terminal&) = delete;
@@ -33,15 +32,15 @@ class Terminal {
   };
   Size size() const;
 
-  // Replaces what is shown.
+  // Replaces the screen's content.
   void show(const std::vector<Line>& lines);
 
   struct Event {
     std::vector<int> keys;
-    int signal = 0;       // that wants the program to end
-    bool closed = false;  // nobody is at the terminal any more
+    int signal = 0;       // that asks the program to end
+    bool closed = false;  // the terminal is closed
   };
-  // Waits for keys, for another size, for a signal, or until `due`. A signal to stop is obeyed in here.
+  // Waits for keys, a new size, a signal, or until `due`. Handles stop signals itself.
   Event wait(std::chrono::steady_clock::time_point due);
 
  private:

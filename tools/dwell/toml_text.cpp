@@ -35,7 +35,7 @@ class Scanner {
     next();
   }
 
-  // Goes behind the string that begins here, or to the end of a line that a string of one line must not cross: toml++ reports that.
+  // Skips the string that begins here; an unterminated single-line string ends at the line's end, which toml++ reports.
   void skip_string(char quote) {
     const std::string three(3, quote);
     const bool multi_line = text_.substr(at_).starts_with(three);
@@ -55,7 +55,7 @@ class Scanner {
     }
   }
 
-  // Goes behind a backslash and one character; in a multi-line string, behind the white space and line ends that it takes away.
+  // Skips a backslash and one character; in a multi-line string also the white space and line ends that it removes.
   void skip_escape(bool multi_line) {
     next();
     bool space = false;

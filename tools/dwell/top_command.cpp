@@ -35,7 +35,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Json = nlohmann::ordered_json;
 
-// One process, sampled into a state.
+// Samples one process into a state.
 class Top {
  public:
   Top(const live::Client& client, const LookOptions& look) : client_(client) {
@@ -48,13 +48,13 @@ class Top {
 
   TopState& state() { return state_; }
 
-  // Takes a snapshot. Throws errc::closed when the process has no runtime any more.
+  // Takes a snapshot. Throws errc::closed if the process has no runtime left.
   void sample() {
     try {
       state_.runtimes = client_.runtimes();
       if (state_.runtimes.empty()) throw Error(errc::closed, "process " + std::to_string(state_.pid) + " has no runtime");
       if (std::ranges::count(state_.runtimes, state_.runtime) == 0) state_.show(state_.runtimes.front());
-      if (logged_ != state_.runtime) place_ = 0;  // places are of one runtime
+      if (logged_ != state_.runtime) place_ = 0;  // a place belongs to one runtime
       logged_ = state_.runtime;
       state_.uptime = client_.process().age();
       state_.take(client_.metrics(state_.runtime));
@@ -78,7 +78,7 @@ class Top {
   void take_log() {
     constexpr std::size_t kMost = 1000;
     constexpr int kMostPages = 100;
-    // A process that always has more must not keep this from drawing.
+    // Bounded, so that a process that logs without pause does not keep this from drawing.
     bool more = true;
     for (int pages = 0; more && pages < kMostPages; ++pages) {
       live::LogPage page = client_.logs(state_.runtime, place_, kMost);
@@ -90,13 +90,13 @@ class Top {
 
   const live::Client& client_;
   TopState state_;
-  std::uint64_t logged_ = 0;  // the runtime whose log `place_` is a place in
+  std::uint64_t logged_ = 0;  // the runtime of `place_`
   std::uint64_t place_ = 0;
 };
 
-// Draws until the person who looks quits. Returns a signal that wants the program to end, or 0.
+// Draws until the user quits. Returns a signal that asks the program to end, or 0.
 int watch(Top& top, std::chrono::nanoseconds delay) {
-  constexpr std::chrono::milliseconds kFirst{200};  // the first interval is short: nobody likes to wait for figures
+  constexpr std::chrono::milliseconds kFirst{200};  // a short first interval, to show figures soon
   Terminal terminal;
   TopState& state = top.state();
   Clock::time_point due = Clock::now();
@@ -221,7 +221,7 @@ Exit top_command(const TopOptions& options, std::ostream& out) {
     if (error.kind() != errc::closed) throw;
     out << error.message() << '\n';
   }
-  if (signal != 0) raise(signal);  // the terminal is as it was: the program ends as if it had not caught it
+  if (signal != 0) raise(signal);  // the terminal is restored: end by the signal, as if it had not been caught
   return Exit::success;
 }
 

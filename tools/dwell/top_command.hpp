@@ -1,4 +1,4 @@
-// dwell top: a process that runs, at a glance.
+// dwell top: an overview of a running process.
 #pragma once
 
 #include <iosfwd>
@@ -15,8 +15,8 @@ struct TopOptions {
   bool json = false;  // with `once`: as JSON
 };
 
-// Shows the process on the terminal until the person who looks quits or it ends, or prints one picture to `out`. Where several processes
-// run and none is named, prints a list of them. Throws Failure for what the user can correct.
+// Shows the process on the terminal until the user quits or it ends, or prints one picture to `out`. Prints a list if several processes run
+// and none is named. Throws Failure for mistakes of the user.
 Exit top_command(const TopOptions& options, std::ostream& out);
 
 }  // namespace dwell::tool

@@ -21,7 +21,7 @@ constexpr const char* kNone = "-";
 
 struct ColumnFormat {
   const char* heading;
-  std::size_t width;  // the last column has what is left
+  std::size_t width;  // the last column gets the rest
 };
 // In the order of enum Column.
 constexpr std::array<ColumnFormat, kColumns> kFormats = {
@@ -41,7 +41,7 @@ std::string time_text(const std::optional<double>& ns) {
   return ns ? text_of(std::chrono::nanoseconds(static_cast<std::int64_t>(std::llround(std::min(*ns, kMost))))) : kNone;
 }
 
-// "3 d 04:05:06"
+// Returns "3 d 04:05:06".
 std::string uptime_text(std::chrono::nanoseconds time) {
   const long long seconds = std::chrono::floor<std::chrono::seconds>(time).count();
   char text[64];
@@ -60,7 +60,7 @@ Style style_of(level severity) {
   }
 }
 
-// "[|||||      12/256]", `width` columns wide.
+// Adds "[||||| 12/256]", `width` columns wide.
 void add_bar(Line& line, std::size_t width, std::uint64_t part, std::uint64_t whole) {
   const std::string figures = text_of_count(part) + "/" + text_of_count(whole);
   const std::size_t inside = std::max(width, figures.size() + 2) - 2;
@@ -116,7 +116,7 @@ Line bars_of(const TopState& state, std::size_t width) {
   return line;
 }
 
-// A character a worker; for several where they are many.
+// Adds a character per worker, or per several workers if there are many.
 void add_workers(std::vector<Line>& lines, const TopState& state, std::size_t width) {
   const std::vector<double> shares = state.workers();
   Line heading;
@@ -210,7 +210,7 @@ std::vector<Line> render(const TopState& state, std::size_t width, std::optional
     add_workers(lines, state, width);
     lines.emplace_back();
     lines.push_back(heading_of(state.sort, width));
-    // Log lines have a part of the height, the table what is left.
+    // Log lines get a part of the height, the table the rest.
     const std::size_t log_lines = std::min({state.log.size(), kMostLogLines, height ? *height / 4 : kMostLogLines});
     if (log_lines != 0) below.emplace_back();
     for (std::size_t i = state.log.size() - log_lines; i < state.log.size(); ++i)

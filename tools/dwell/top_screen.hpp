@@ -1,4 +1,4 @@
-// How dwell top looks.
+// Draws the screen of dwell top.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,7 @@
 
 namespace dwell::tool {
 
-// The picture of a state, in lines of at most `width` columns: exactly `height` of them, or without one as many as there are, with all
-// operators and without the line of keys.
+// Returns a state as lines of at most `width` columns: exactly `height` lines; without a height, all operators and no line of keys.
 std::vector<Line> render(const TopState& state, std::size_t width, std::optional<std::size_t> height);
 
 }  // namespace dwell::tool

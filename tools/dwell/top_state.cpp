@@ -13,7 +13,7 @@ namespace {
 constexpr char kControlC = 3;
 constexpr std::size_t kPage = 10;
 
-// Whether `a` stands above `b`: the most of a figure comes first, names go by the alphabet.
+// Whether `a` is above `b`: larger figures come first, names are sorted alphabetically.
 bool above(const OperatorRow& a, const OperatorRow& b, Column column) {
   switch (column) {
     case Column::tasks: return a.tasks_per_s > b.tasks_per_s;

@@ -1,4 +1,4 @@
-// What dwell top knows of a process, and what the person who looks has asked for.
+// The state of dwell top: the figures of a process, and the user's settings.
 #pragma once
 
 #include <chrono>
@@ -21,7 +21,7 @@ namespace dwell::tool {
 enum class Column : std::uint8_t { tasks, failures, p50, p99, mean, share, version, name };
 inline constexpr std::size_t kColumns = 8;
 
-// One version of an operator, in the interval between the last two snapshots. Times are there where tasks were timed.
+// One version of an operator, in the interval between the last two snapshots. Times are set if tasks were timed.
 struct OperatorRow {
   std::string name;
   std::uint32_t version = 0;
@@ -41,42 +41,42 @@ struct TopState {
   pid_t pid = 0;
   std::chrono::nanoseconds uptime{0};
   std::vector<std::uint64_t> runtimes;
-  std::uint64_t runtime = 0;  // that is shown
-  std::string notice;         // why figures are old; empty: they are not
+  std::uint64_t runtime = 0;  // the one shown
+  std::string notice;         // why figures are outdated; empty if they are not
 
   // Its figures.
   std::optional<Metrics> now;
   std::optional<Metrics> interval;  // difference() of the last two snapshots
   double seconds = 0;               // of the interval
-  std::deque<LogRecord> log;        // the last ones
+  std::deque<LogRecord> log;        // the last lines
 
-  // The person's wishes.
+  // The user's settings.
   Column sort = Column::tasks;
   bool paused = false;
   bool help = false;
-  std::size_t scroll = 0;  // rows of the table above the first that is shown
+  std::size_t scroll = 0;  // rows of the table above the first shown
   bool blocks = false;     // the terminal has Unicode's block characters
 
-  // Takes a snapshot of `runtime`. The first one of a runtime, or of a generation of it, gives no interval.
+  // Takes a snapshot of `runtime`. The first of a runtime or a generation gives no interval.
   void take(Metrics snapshot);
   void take(std::vector<LogRecord> lines);
-  // Shows another runtime: nothing is known of it yet.
+  // Switches to another runtime, without figures so far.
   void show(std::uint64_t another);
 
   double per_second(std::uint64_t count) const { return seconds > 0 ? static_cast<double>(count) / seconds : 0; }
-  // Of all operators; of the ring while nothing is counted.
+  // Returns the rate of all operators; of the ring while nothing is counted.
   double tasks_per_second() const;
-  // The table, sorted. Empty without a snapshot.
+  // Returns the sorted table; empty without a snapshot.
   std::vector<OperatorRow> operators() const;
-  // For each worker, the share of the interval that it was busy; where no times are known, the share that it has of the tasks of the
-  // busiest one. Empty without an interval, or when nothing is counted.
+  // Returns each worker's busy share of the interval; without times, its tasks relative to the busiest worker's. Empty without an interval,
+  // or if nothing is counted.
   std::vector<double> workers() const;
 };
 
 // "off", "counts", "times".
 std::string_view text_of(Metering metering);
 
-// Does what a key asks for. False when that is to quit.
+// Handles a key. False if it quits.
 bool press(TopState& state, int key);
 
 }  // namespace dwell::tool
