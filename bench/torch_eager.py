@@ -1,22 +1,22 @@
 #!/usr/bin/env python3
-"""Small operations of PyTorch: inside dwell.torch.eager(), and as PyTorch runs them.
+"""Small operations of PyTorch: inside dwell.torch.eager(), and in eager PyTorch.
 
-Times a piece of work from its first operation until the device has done it, on the host's clock, and checks every result against eager
-PyTorch's. Peers in the same run: eager, a CUDA graph's replay, torch.compile, and the foreach forms where there are some. All take turns;
-the ratio to eager PyTorch is the median of each round's.
+Times a piece of work on the host's clock, from its first operation until the device is done, and checks every result against eager
+PyTorch's. Peers in the same run: eager, a CUDA graph's replay, torch.compile, and the foreach forms if there are any. All take turns; the
+ratio to eager PyTorch is the median over the rounds.
 
-Behind dwell's times stand the tasks that the operations became and how often they were flushed.
+dwell's times are followed by the number of tasks that the operations became, and the number of flushes.
 
-dwell does not compute what is overwritten or dropped before it has run. Most pieces of work repeat one result: there its time is the
-host's for the most part. Adds apart, in-place chains, models and optimisers have results that are seen or follow from one another.
+dwell does not compute results that are overwritten or dropped before they have run. Most pieces of work repeat one result, so their time is
+mostly the host's. Independent adds, in-place chains, models and optimisers have results that are read or depend on one another.
 
-The row `host alone` has the same program on CPU tensors of one element, in eager PyTorch: what Python, the dispatcher and autograd take
-whatever device there is, and a kernel of PyTorch's for one element.
+The row `host alone` runs the same program on CPU tensors of one element in eager PyTorch: the cost of Python, the dispatcher and autograd
+on any device, and of a PyTorch kernel for one element.
 
-A machine whose processors others share is slow at times, twice as slow as at others. A loop of Python's is timed beside each sample;
-where it is slower than 1.3 times the best of all, the sample is taken again, ten times at most.
+A machine with shared processors is up to twice as slow at times. A Python loop is timed next to each sample; if it is slower than 1.3 times
+the best so far, the sample is repeated, at most ten times.
 
-usage: bench/torch_eager.py [--device D] [--json FILE] [--only WORD]     DWELL_BENCH=short: quick and worthless figures
+usage: bench/torch_eager.py [--device D] [--json FILE] [--only WORD]     DWELL_BENCH=short: quick, meaningless figures
 """
 
 from __future__ import annotations
@@ -47,29 +47,29 @@ Work = Callable[[], Any]
 
 @dataclass
 class Case:
-    """A piece of work of so many operations, and others that do the same."""
+    """A piece of work of `operations` operations, and its peers."""
 
     what: str
     operations: int
     work: Work
     peers: dict[str, Work] = field(default_factory=dict)
-    graph: bool = True  # it is captured and recorded too, and runs in the resident mode
-    begin: Work | None = None  # with `step`: work is one `begin` and so many steps, and a step is captured and recorded instead
+    graph: bool = True  # also captured, recorded, and run in the resident mode
+    begin: Work | None = None  # with `step`: work is one `begin` and then steps; a step is captured and recorded
     step: Work | None = None
     alone: Work | None = None  # the same program on tensors of one element on the CPU
-    compiled: Work | None = None  # one of the operations, to be given to torch.compile: of all together it computes equal ones once
+    compiled: Work | None = None  # one operation, for torch.compile, which would compute equal ones only once
     tolerance: float = 1e-4
 
 
 @dataclass
 class Side:
-    """Who does a case's work, and how."""
+    """A way to do a case's work."""
 
     by: str
     work: Work
     context: Callable[[], Any] = contextlib.nullcontext
     peer: bool = True
-    checked: bool = True  # against the result of eager PyTorch
+    checked: bool = True  # compared with the result of eager PyTorch
 
 
 def loop_seconds() -> float:
@@ -86,7 +86,7 @@ class Bench:
         self.rows: list[dict[str, Any]] = []
         self.right = True
         self.loop = min(loop_seconds() for _ in range(50))  # the best so far
-        self.again = 0  # samples that were taken once more
+        self.again = 0  # repeated samples
 
     def sync(self) -> None:
         if self.cuda:
@@ -109,7 +109,7 @@ class Bench:
         return seconds, result
 
     def warmed_up(self, case: Case, side: Side) -> bool:
-        """Whether it can be had here. A peer that cannot is named."""
+        """Whether this side works here. Prints the reason for a peer that does not."""
         try:
             for _ in range(2):
                 with side.context():
@@ -123,9 +123,9 @@ class Bench:
         return True
 
     def compare(self, case: Case, sides: list[Side]) -> None:
-        """Samples of all sides, in turns, since the machine's speed changes. The first is eager PyTorch, which tells what is right."""
+        """Samples all sides in turn, since the machine's speed changes. The first is eager PyTorch, the reference."""
         sides = [side for side in sides if self.warmed_up(case, side)]
-        time.sleep(0.01 if SHORT else 0.5)  # programs that run often are compiled meanwhile
+        time.sleep(0.01 if SHORT else 0.5)  # frequent programs are compiled meanwhile
         rounds = [[self.sample(side) for side in sides] for _ in range(1 + ROUNDS)][1:]
         expected, _ = self.result(sides[0], rounds[-1][0][1])
         for side, samples in zip(sides, zip(*rounds, strict=True), strict=True):
@@ -136,7 +136,7 @@ class Bench:
                 self.check(case, side.by, expected, got)
 
     def result(self, side: Side, earlier: Any) -> tuple[list[torch.Tensor], dict[str, float]]:
-        """What its work results in, where an earlier result is overwritten before, and what dwell did for it."""
+        """The result of a side's work, after overwriting an earlier one, and what dwell did for it."""
         for tensor in flat(earlier):
             tensor.fill_(math.nan)
         before = dt.stats()
@@ -190,7 +190,7 @@ def flat(value: Any) -> list[torch.Tensor]:
 
 
 def times_over(work: Work, count: int) -> Work:
-    """The work so many times; it returns the last result."""
+    """Repeats the work; returns the last result."""
 
     def all_of_it() -> Any:
         for _ in range(count):
@@ -201,7 +201,7 @@ def times_over(work: Work, count: int) -> Work:
 
 
 def repeated(case: Case, kept: Callable[[Work], Work]) -> Work:
-    """What `kept` makes of a case's work, or of its step."""
+    """Applies `kept` to a case's work, or to its step."""
     if case.step is None or case.begin is None:
         return kept(case.work)
     begin, replay = case.begin, kept(case.step)
@@ -402,7 +402,7 @@ def adam(device: str, size: int = 64) -> Case:
 
 
 def overhead(bench: Bench) -> None:
-    """Operations that stay PyTorch's."""
+    """Operations that dwell leaves to PyTorch."""
     count = 500 if SHORT else 5000
     x = torch.rand(64, device=bench.device)
 
@@ -410,7 +410,7 @@ def overhead(bench: Bench) -> None:
         x.zero_()
         for _ in range(count):
             x.add_(1).mul_(0.5)
-        return x.clone()  # x itself would be compared with itself
+        return x.clone()  # else x would be compared with itself
 
     inside = Side("dwell.torch", work, lambda: dt.eager(size_threshold=1), peer=False)
     bench.compare(Case("operation above the threshold", 2 * count, work), [Side("eager", work), inside])
