@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Runs the tests of a GoogleTest executable apart, so that one that hangs, or takes the device down with it, disturbs no other.
+"""Runs the tests of a GoogleTest executable in separate processes: isolates tests that hang or take the device down.
 
     script/run_apart.py EXECUTABLE [--filter PATTERN] [--alone REGEX] [--jobs N] [--limit SECONDS] [--seconds SECONDS]
 
-Each suite gets a process of its own, and so does each test of a suite whose name matches --alone. --jobs processes run at once (default:
-1), but those of --alone, which come first. Tests of a suite that fails, hangs or crashes are run again one by one, last and with nothing
-beside them, but for those that had passed by then: that tells apart a test that fails by itself, and one that only fails with others.
-What runs when --seconds are over is cut off, and what has not begun by then is left out.
+Each suite gets its own process, and so does each test of a suite whose name matches --alone. --jobs processes run at once (default: 1);
+those of --alone come first, one at a time. If a suite fails, hangs or crashes, its tests that had not passed run again at the end, one by
+one: this distinguishes tests that fail by themselves from those that only fail with others. After --seconds running tests are ended, and
+the rest is left out.
 
-Closes with a line `apart: 12 passed, 2 failed, 1 skipped` and one indented line for each failure. Exit status 0: nothing failed.
+Prints at the end `apart: 12 passed, 2 failed, 1 skipped` and one indented line per failure. Exit status 0: nothing failed.
 """
 
 import argparse
@@ -23,7 +23,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-# Test names hold no spaces; the parameter and the time stand behind them. Output of the test itself may stand before.
+# Test names contain no spaces; the parameter and the time follow. The test's own output may precede them.
 STARTED = re.compile(r"\[ RUN      \] (\S+)$", re.MULTILINE)
 ENDED = re.compile(r"\[ *(OK|FAILED|SKIPPED) *\] ([^\s,]+).* \(\d+ ms\)$", re.MULTILINE)
 # The tests' own watchdog writes this before it ends the process.
@@ -31,8 +31,8 @@ HANGS = re.compile(r"^\S+ hangs: no end after ", re.MULTILINE)
 
 
 class Run:
-    """One process that ran some tests: how each of them ended ("" is well), and how the process did. `cut_off`: it was ended for want of
-    time, and nothing is said of tests that it has not begun."""
+    """One process that ran some tests: how each test ended ("": passed), and how the process did. `cut_off`: it was ended at the time
+    limit; tests that had not begun have no result."""
 
     def __init__(self, output: str, status: int | None, tests: list[str], cut_off: bool):
         ended = {name: verdict for verdict, name in ENDED.findall(output)}
@@ -55,7 +55,7 @@ class Run:
                 self.problems[name] = end if name in started else "did not start"
             elif ended[name] == "FAILED":
                 self.problems[name] = "failed"
-        # Every test ended well, and then the process did not.
+        # All tests passed, but the process failed.
         self.end = end if status != 0 and not cut_off and not self.problems else ""
 
 
@@ -75,14 +75,14 @@ def list_tests(executable: str, pattern: str) -> dict[str, list[str]]:
 
 
 def stop(process: subprocess.Popen) -> None:
-    """Ends a process and those it has started. One that does not go even so (it is in the driver) is left behind."""
+    """Ends a process and those it has started. Leaves behind one that cannot be ended (in the driver)."""
     with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
         os.killpg(process.pid, signal.SIGKILL)
         process.wait(20)
 
 
 class Processes:
-    """Runs the executable's tests in processes, of several threads at once."""
+    """Runs the executable's tests in processes, started by several threads."""
 
     def __init__(self, executable: str, limit: float, deadline: float):
         self._executable = executable
@@ -93,7 +93,7 @@ class Processes:
         self._ends = False
 
     def end(self) -> None:
-        """Ends those that run; none starts any more."""
+        """Ends the running processes; no new one starts."""
         self._ends = True
         for process in list(self._running):
             stop(process)
@@ -105,7 +105,7 @@ class Processes:
         if self.are_over():
             return Run("", None, tests, cut_off=True)
         command = [self._executable, f"--gtest_filter={':'.join(tests)}", "--gtest_color=no"]
-        # A file, not a pipe: processes that a test leaves behind must not hold the reader up.
+        # Use a file, not a pipe: processes that a test leaves behind would block the reader.
         with tempfile.TemporaryFile("w+", errors="replace") as file:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, start_new_session=True)
             self._running.add(process)
@@ -115,7 +115,7 @@ class Processes:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     status = process.wait(min(self._limit, left))
             finally:
-                stop(process)  # processes that it has left running too
+                stop(process)  # also processes that it has left running
                 self._running.discard(process)
             file.seek(0)
             output = file.read()
@@ -165,7 +165,7 @@ def main() -> int:
             if len(tests) > 1 or (tests in beside and arguments.jobs > 1):
                 again = processes.run([name])
                 if again.left_out:
-                    pass  # what is known of it stays
+                    pass  # keep what is known of it
                 elif again.problems:
                     problem = again.problems[name]
                 elif problem == "did not start":

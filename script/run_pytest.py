@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""Runs tests by pytest in several processes at once, so that they take as long as the machine has cores for, and one that hangs or ends its
-process disturbs no other.
+"""Runs pytest in several processes at once: uses all cores, and isolates tests that hang or end their process.
 
     script/run_pytest.py [--jobs N] [--seconds SECONDS] [--limit SECONDS] [--logs FOLDER] [-k EXPRESSION] FILE-OR-FOLDER...
 
-Each file is a process, long ones are several: of `--split` tests (100) at most. Files that were given first start last, those of most tests
-first. What was running when a process hangs (no test ends for `--limit` seconds) or ends has failed; the rest of its tests run in another
-one. Each process has a log. Closes with a line a failure, which the end of what pytest says of it follows, and
-`pytest: 12 passed, 2 failed, 1 skipped, 35 s`. Exit status 0: nothing failed.
+Each file is a process; a long one is several, of at most `--split` tests (100). Files with most tests start first; of equal ones, those
+given first start last. If a process hangs (no test ends for `--limit` seconds) or ends, the test that was running has failed, and the rest
+of its tests run in another process. Each process has a log. Prints at the end one line per failure, followed by the end of pytest's output
+for it, and `pytest: 12 passed, 2 failed, 1 skipped, 35 s`. Exit status 0: nothing failed.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-# ---- In pytest's process, as a plugin of its ------------------------------------------------------------------------------------------
+# ---- In pytest's process, as a plugin ------------------------------------------------------------------------------------------------
 
 _report = os.environ.get("DWELL_PYTEST_REPORT", "")
-_SHOWN_LINES = 20  # of a failure
+_SHOWN_LINES = 20  # per failure
 
 
 def _tell(**what: Any) -> None:
@@ -67,7 +66,7 @@ def read(report: Path) -> list[dict[str, Any]]:
         return []
     told = []
     for line in lines:
-        with contextlib.suppress(ValueError):  # half a line of a process that ended
+        with contextlib.suppress(ValueError):  # a partial line of a process that ended
             told.append(json.loads(line))
     return told
 
@@ -98,7 +97,7 @@ def collect(paths: list[str], expression: str, logs: Path) -> dict[str, list[str
 
 
 class Run:
-    """A process that runs some tests of a file."""
+    """A process that runs some of a file's tests."""
 
     def __init__(self, tests: list[str], number: int, logs: Path):
         self.tests = tests
@@ -122,7 +121,7 @@ class Run:
         self._since = self.begun
 
     def stands_for(self) -> float:
-        """Seconds since it has last told something."""
+        """Seconds since its last report."""
         with contextlib.suppress(FileNotFoundError):
             size = self.report.stat().st_size
             if size != self._size:
@@ -130,7 +129,7 @@ class Run:
         return time.monotonic() - self._since
 
     def stop(self, number: int = signal.SIGKILL) -> None:
-        """With all that it has started."""
+        """Ends the process and those it has started."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, number)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -160,7 +159,7 @@ def main() -> int:
     slowest: Counter[str] = Counter()
     waiting: list[list[str]] = []
     for tests in sorted(collect(arguments.paths, arguments.expression, logs).values(), key=len):
-        # The parts of a long file are as long as each other.
+        # The parts of a long file are of equal size.
         parts = -(-len(tests) // arguments.split)
         waiting += [tests[part::parts] for part in range(parts)]
     left_out = 0
@@ -221,7 +220,7 @@ def main() -> int:
                 if ended or hangs or late:
                     running.remove(run)
                     if hangs:
-                        run.stop(signal.SIGABRT)  # faulthandler says where it is
+                        run.stop(signal.SIGABRT)  # faulthandler prints its stack
                     settle(run, "" if ended else f"hung for {arguments.limit:.0f} s" if hangs else "stopped: no time left")
             if late:
                 left_out += sum(map(len, waiting))

@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""Runs a GoogleTest executable under compute-sanitizer, once for each tool, and says what each has found.
+"""Runs a GoogleTest executable under compute-sanitizer, once for each tool, and prints the findings.
 
     script/sanitize.py EXECUTABLE [--tool TOOL]... [--filter PATTERN] [--seconds SECONDS] [--gpu FILE]
 
   --tool TOOL        memcheck, initcheck, synccheck (default: these three) or racecheck
-  --filter PATTERN   of the tests, as --gtest_filter takes it (default: all but those that fail, hang or measure on purpose)
+  --filter PATTERN   a --gtest_filter (default: all tests but those that fail, hang or measure on purpose)
   --seconds SECONDS  for all tools together (default: 540)
   --gpu FILE         the device's file, without which nothing is run (default: /dev/nvidiactl)
 
-compute-sanitizer is looked for on PATH, in $DWELL_CUDA_PATH/bin and in /usr/local/cuda/bin. Exit status 0: no tool found anything, and the
-tests passed; 77: no GPU or no compute-sanitizer, which a line names; 1: all else. racecheck runs only when it is named: it
-takes `idle`, a flag in shared memory by which nothing is published (docs/memory_model.md), for a race.
+Searches compute-sanitizer on PATH, in $DWELL_CUDA_PATH/bin and in /usr/local/cuda/bin. Exit status 0: no findings, and the tests passed;
+77: no GPU or no compute-sanitizer, which is printed; 1: all else. racecheck runs only if named: it reports `idle` as a race, a flag in
+shared memory that publishes nothing (docs/memory_model.md).
 
-The tools know memory only when it was allocated before a kernel was launched. Under them a runtime lets all leases end before it hands out
-an allocation.
+The tools only know memory that was allocated before a kernel's launch. Under them a runtime ends all leases before it returns an
+allocation.
 """
 
 import argparse
@@ -27,7 +27,8 @@ import time
 SKIPPED = 77
 FOUND = 86
 TOOLS = ("memcheck", "initcheck", "synccheck")
-# Not run: tasks that overstay, figures of processor time, an allocation that must fail, and a forked child, which the tools do not follow.
+# Leaves out tasks that overstay, measurements of processor time, an allocation that must fail, and a forked child, which the tools do not
+# follow.
 FILTER = "-*FailureTest*:*UsesNoProcessor*:*BeyondTheMemory*:*AForkedChild*"
 
 SUMMARY = re.compile(r"^========= (?:ERROR|RACECHECK) SUMMARY: (\d+) (?:error|hazard)", re.MULTILINE)
@@ -42,8 +43,8 @@ def find_sanitizer() -> str | None:
 
 
 def run(sanitizer: str, tool: str, arguments: argparse.Namespace, seconds: float) -> bool:
-    """Whether all is well; prints the output, then a line."""
-    # API errors are no findings: dwell asks the driver for what it may lack, and reports what fails itself.
+    """Whether the tool found nothing; prints its output, then a summary line."""
+    # Ignore API errors: dwell probes the driver for features it may lack, and reports failures itself.
     options = ["--tool", tool, "--error-exitcode", str(FOUND), "--target-processes", "application-only"]
     if tool == "memcheck":
         options += ["--report-api-errors", "no"]

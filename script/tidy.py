@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Runs clang-tidy over sources, in batches where that loses nothing.
+"""Runs clang-tidy over sources, in batches where that misses nothing.
 
-usage: script/tidy.py BUILD FILE...     BUILD holds compile_commands.json; a source that it does not list is passed over
+usage: script/tidy.py BUILD FILE...     BUILD contains compile_commands.json; sources that it does not list are skipped
 
-A check walks through everything that a source includes, most of which is the standard library. So sources are checked together, as one
-source that includes them, with the definitions and folders of them all. Two sources whose flags contradict, or of which one defines a local
-name that the other mentions, go to different batches.
-When a batch has findings, the sources in which they are get checked one by one, and only those findings count; the others are checked
-together again. That each source includes what it uses is not checked here: a build without DWELL_UNITY shows it.
-What has passed is noted in ~/.cache/dwell-tidy ($XDG_CACHE_HOME), by a hash of all that a check reads, and not checked again.
+A check reads everything that a source includes, most of it the standard library. So sources are checked together, as one source that
+includes them, with all their definitions and folders. Two sources go to different batches if their flags contradict, or if one defines a
+local name that the other mentions.
+If a batch has findings, the sources with findings are checked one by one, and only these findings count; the others are checked together
+again. Missing includes are not found here: a build without DWELL_UNITY shows them.
+Passed checks are recorded in ~/.cache/dwell-tidy ($XDG_CACHE_HOME), by a hash of all that a check reads, and not repeated.
 
-misc-unused-using-decls and misc-unused-alias-decls pass over included sources; a search for the name stands in for them.
+misc-unused-using-decls and misc-unused-alias-decls skip included sources; a search for the name replaces them.
 """
 
 import concurrent.futures
@@ -29,12 +29,12 @@ import time
 BATCH = 32
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PASSED = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "dwell-tidy"
-KEPT = 30 * 24 * 3600  # seconds behind the last use of a note
-OF_THE_CODE = re.compile(r"-O\d?$|-f(PI[CE]|visibility=|(no-)?stack-protector|(function|data)-sections)")  # nothing to a check
+KEPT = 30 * 24 * 3600  # seconds after the last use of a record
+OF_THE_CODE = re.compile(r"-O\d?$|-f(PI[CE]|visibility=|(no-)?stack-protector|(function|data)-sections)")  # irrelevant to checks
 
 
 def flags_of(entry):
-    """What a check depends on: the definitions, as name -> value; folders, each with its option; other flags."""
+    """The flags that a check depends on: definitions, as name -> value; folders, each with its option; others."""
     words = iter(shlex.split(entry["command"])[1:])
     defines, folders, others = {}, [], []
     for word in words:
@@ -79,7 +79,7 @@ class Batch:
 
 
 def local_names(text):
-    """What a source defines in unnamed namespaces: name -> None, or the definition where it may be repeated word for word."""
+    """The definitions of a source in unnamed namespaces: name -> None, or the definition if it may be repeated verbatim."""
     names = {}
     for block in re.findall(r"^namespace \{\n(.*?)^\}  // namespace$", text, re.MULTILINE | re.DOTALL):
         for line in re.sub(r"^template <.*>\s*", "", block, flags=re.MULTILINE).splitlines():
@@ -91,7 +91,7 @@ def local_names(text):
 
 
 class Source:
-    """What decides which sources go together."""
+    """The properties that decide which sources go together."""
 
     def __init__(self, entry):
         self.entry = entry
@@ -99,18 +99,18 @@ class Source:
         text = pathlib.Path(entry["file"]).read_text(encoding="utf-8")
         self.names = local_names(text)
         code = re.sub(r'//.*|"(?:[^"\\\n]|\\.)*"', "", text)
-        # Functions are called; types, constants and aliases are named. A variable of a function may have the name of another's function.
+        # Count calls of functions, and mentions of types, constants and aliases: a local variable may have a function's name.
         called = re.findall(r"(?<![.\w])(?<!->)(?<!::)([A-Za-z_]\w*)(?=[(<{])", code)
         named = re.findall(r"(?<![.\w])(?<!->)(?<!::)(?:[A-Z]\w*|k[A-Z]\w*|[a-z]\w*(?=::))", code)
         self.mentions = {*called, *named, *self.names}
 
     def shadows(self, other):
-        """Whether a local name of this source means another thing in `other`."""
+        """Whether a local name of this source has another meaning in `other`."""
         return any(name in other.mentions and (line is None or other.names.get(name) != line) for name, line in self.names.items())
 
 
 def batches_of(entries):
-    """Batches of all entries, the largest first. The fullest that fits gets the next."""
+    """Batches of all entries. The largest entry goes first, to the fullest batch that fits."""
     batches = []
     for source in map(Source, entries):
         fitting = [batch for batch in batches if batch.fits(source)]
@@ -127,8 +127,8 @@ def version():
 
 
 def note_of(entry, options):
-    """The file that is there when what `entry` compiles has passed: named by clang-tidy, its configuration, and the preprocessed text with
-    its comments and macros. None when notes cannot be kept, and when clang++ is not there or cannot read the source."""
+    """The file that records that `entry` has passed. Its name is a hash of clang-tidy, its configuration, and the preprocessed text with
+    comments and macros. None if records cannot be kept, or if clang++ is missing or cannot read the source."""
     if not os.access(PASSED, os.W_OK):
         return None
     words = iter(shlex.split(entry["command"])[1:])
@@ -143,7 +143,7 @@ def note_of(entry, options):
 
 
 def open_notes():
-    """Makes their folder where it can be made, and removes the old ones."""
+    """Makes the folder of records if possible, and removes old ones."""
     with contextlib.suppress(OSError):
         PASSED.mkdir(parents=True, exist_ok=True)
     for note in PASSED.glob("*"):
@@ -152,7 +152,7 @@ def open_notes():
 
 
 def tidy(build, entry, *options):
-    """(passed, what to show)"""
+    """(passed, output)"""
     note = note_of(entry, options)
     if note and note.exists():
         note.touch()
@@ -168,7 +168,7 @@ def tidy(build, entry, *options):
 
 
 def has_unused_name(path):
-    """Whether a using declaration or a namespace alias of the source names what the rest of it never mentions."""
+    """Whether a using declaration or a namespace alias of the source is unused."""
     text = re.sub(r"^#.*", "", pathlib.Path(path).read_text(encoding="utf-8"), flags=re.MULTILINE)
     names = re.findall(r"^\s*(?:using (?:\w*::)+(\w+);|namespace (\w+) = )", text, re.MULTILINE)
     return any(len(re.findall(rf"\b{using or alias}\b", text)) == 1 for using, alias in names)
@@ -180,7 +180,7 @@ def write_together(path, files):
 
 
 def check(batch, together, build):
-    """(passed, what to show). `together` is compiled to check the batch in one; None when it is one source."""
+    """(passed, output). `together`: the source that includes the batch; None for a single source."""
     files = [source.entry["file"] for source in batch.sources]
     apart = [file for file in files if has_unused_name(file)] if together else files
     while len(apart) < len(files):
