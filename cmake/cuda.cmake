@@ -1,9 +1,9 @@
 # CUDA's headers. Only headers are needed at build time: libcuda, NVRTC and nvJitLink are opened when the program runs.
 #
-# Looked for in this order, and the first folder that has all three headers, of version 13 or newer, is taken:
+# Uses the first folder that has all three headers, of version 13 or newer, in this order:
 # DWELL_CUDA_PATH (variable, then environment), /usr/local/cuda, build/cuda-venv (which script/bootstrap makes).
-# Sets DWELL_CUDA_INCLUDE (empty: the CUDA backend is left out) and DWELL_CUDA_LIBRARY_HINT (where NVRTC and nvJitLink lie). Where it is left
-# out, DWELL_CUDA_LEFT_OUT says why and DWELL_CUDA_REMEDY what to do: the library keeps both, for errors and `dwell doctor`.
+# Sets DWELL_CUDA_INCLUDE (empty: the CUDA backend is left out) and DWELL_CUDA_LIBRARY_HINT (the folder of NVRTC and nvJitLink). If it is
+# left out, sets DWELL_CUDA_LEFT_OUT to the reason and DWELL_CUDA_REMEDY to the remedy, which the library keeps for errors and `dwell doctor`.
 
 # Sources that include CUDA's headers, and so are left out without them.
 set(dwell_cuda_source_pattern "/src/(backend|jit)/cuda/")
@@ -60,7 +60,7 @@ function(dwell_find_cuda)
 endfunction()
 dwell_find_cuda()
 
-# Lets `target` include CUDA's headers, where there are any.
+# Lets `target` include CUDA's headers, if found.
 function(dwell_use_cuda_headers target)
   if(DWELL_CUDA_INCLUDE)
     target_include_directories(${target} SYSTEM PRIVATE "${DWELL_CUDA_INCLUDE}")
@@ -68,7 +68,7 @@ function(dwell_use_cuda_headers target)
   endif()
 endfunction()
 
-# Definitions that hold a path go to the sources that read them alone: a compiler cache then serves checkouts in other folders too.
+# Define paths only for the sources that read them: a compiler cache then also serves checkouts in other folders.
 file(GLOB_RECURSE dwell_library_hint_readers CONFIGURE_DEPENDS src/jit/*cuda_library.cpp bench/cuda_kernels.cpp)
 set_property(SOURCE ${dwell_library_hint_readers} APPEND PROPERTY
   COMPILE_DEFINITIONS DWELL_CUDA_LIBRARY_HINT="${DWELL_CUDA_LIBRARY_HINT}")

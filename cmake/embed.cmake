@@ -2,7 +2,7 @@
 #
 #   cmake -DOUTPUT=embedded.cpp "-DROOTS=include;src" [-DFILES=a.hpp;b.hpp] -P cmake/embed.cmake
 #
-# Each file goes by its path below the first root that holds it, which is how it is included. Without FILES, every root is searched for
+# Each file is named by its path below the first root that has it, as it is included. Without FILES, searches every root for
 # dwell/device.hpp, dwell/device/*.hpp and device/*.hpp.
 cmake_minimum_required(VERSION 3.20)
 
@@ -57,7 +57,7 @@ foreach(file IN LISTS FILES)
     string(APPEND code "\n     R\"${delimiter}(${piece})${delimiter}\"")
     math(EXPR left "${left} - ${take}")
   endwhile()
-  # With sv, which knows the length: clang counts the characters of a constant, and gives up at a million.
+  # Use sv, which knows the length: clang evaluates a constant's length character by character, and fails at a million.
   string(APPEND code "sv},\n")
 endforeach()
 string(APPEND code "};\n\n}  // namespace\n\nstd::span<const EmbeddedFile> embedded_headers() { return kFiles; }\n\n}  // namespace dwell::jit\n")

@@ -8,7 +8,7 @@ install(DIRECTORY include/dwell DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_
 install(TARGETS dwell EXPORT dwellTargets)
 install(EXPORT dwellTargets NAMESPACE dwell:: DESTINATION "${dwell_package_dir}")
 
-# Apart, because it needs another package: find_package(dwell COMPONENTS prometheus).
+# A separate component, because it needs another package: find_package(dwell COMPONENTS prometheus).
 if(TARGET dwell_prometheus)
   install(TARGETS dwell_prometheus EXPORT dwellPrometheusTargets)
   install(EXPORT dwellPrometheusTargets NAMESPACE dwell:: DESTINATION "${dwell_package_dir}")
@@ -28,6 +28,6 @@ install(FILES "${CMAKE_CURRENT_BINARY_DIR}/dwell.pc" DESTINATION "${CMAKE_INSTAL
 
 if(TARGET dwell_cli)
   install(TARGETS dwell_cli)
-  # All that is installed, for script/demo.
+  # Everything that is installed, for script/demo.
   add_custom_target(dwell_installed DEPENDS dwell dwell_cli $<TARGET_NAME_IF_EXISTS:dwell_prometheus>)
 endif()

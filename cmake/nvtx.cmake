@@ -1,8 +1,8 @@
-# NVTX's headers, version 3: with them threads of the host show in Nsight Systems what they do (src/runtime/observe/nvtx.cpp). Nothing is
-# linked; a tool brings the library.
+# NVTX's headers, version 3: with them the host's threads show ranges in Nsight Systems (src/runtime/observe/nvtx.cpp). Nothing is linked; a
+# tool provides the library.
 #
-# DWELL_NVTX: ON, OFF, or AUTO: when nvtx3/nvToolsExt.h is found, in this order: beside CUDA's headers (cmake/cuda.cmake), in
-# build/cuda-venv (which script/bootstrap makes), where the compiler's own headers are.
+# DWELL_NVTX: ON, OFF, or AUTO: if nvtx3/nvToolsExt.h is found, in this order: next to CUDA's headers (cmake/cuda.cmake), in
+# build/cuda-venv (which script/bootstrap makes), among the compiler's headers.
 # Sets DWELL_NVTX_INCLUDE (empty: left out).
 
 set(DWELL_NVTX_INCLUDE "")
@@ -20,14 +20,14 @@ if(DWELL_NVTX)
   endif()
 endif()
 
-# Lets the sources of `target` that show ranges include NVTX's headers, where there are any.
+# Lets the sources of `target` that show ranges include NVTX's headers, if found.
 function(dwell_use_nvtx_headers target)
   if(DWELL_NVTX_INCLUDE)
     target_include_directories(${target} SYSTEM PRIVATE "${DWELL_NVTX_INCLUDE}")
   endif()
 endfunction()
 
-# A definition of this source alone, as in cmake/cuda.cmake.
+# Define it only for this source, as in cmake/cuda.cmake.
 if(DWELL_NVTX_INCLUDE)
   set_property(SOURCE src/runtime/observe/nvtx.cpp APPEND PROPERTY COMPILE_DEFINITIONS DWELL_WITH_NVTX=1)
 endif()

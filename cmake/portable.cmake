@@ -1,12 +1,12 @@
-# What lets an extension and the tool run with an older glibc than that they are linked with.
+# Lets an extension and the tool run with an older glibc than the one they are linked with.
 
 include(CheckCXXSourceCompiles)
 check_cxx_source_compiles(
   "#include <features.h>\n#if !defined __x86_64__ || !__GLIBC_PREREQ(2, 34)\n#error\n#endif\nint main() {}" DWELL_HAS_NEWER_GLIBC
 )
 
-# glibc 2.28, which manylinux_2_28 stands for. The unwinder comes from libgcc_s, as a linked one asks for what glibc has since 2.35. Until 2.34
-# threads and dlopen were in libraries of their own; they are named even though a newer glibc needs nothing from them.
+# Links for glibc 2.28, the version of manylinux_2_28. Uses the unwinder of libgcc_s: a static one needs glibc 2.35. Names the libraries of
+# threads and dlopen, which were separate before 2.34, although a newer glibc needs nothing from them.
 function(dwell_link_for_glibc_2_28 target)
   target_link_options(${target} PRIVATE -static-libstdc++)
   if(DWELL_HAS_NEWER_GLIBC)

@@ -1,4 +1,4 @@
-# dwell::prometheus, the endpoint that Prometheus scrapes: a library of its own, so that what it needs is not dwell's need.
+# dwell::prometheus, the endpoint that Prometheus scrapes: a separate library, so that dwell itself does not need its dependencies.
 if(NOT DWELL_BUILD_PROMETHEUS)
   return()
 endif()

@@ -1,7 +1,7 @@
 # The Python package: the extension dwell._dwell, with the library inside.
 #
 # In the build tree the package is build/<preset>/python/dwell (PYTHONPATH=build/<preset>/python); a wheel installs the component `python`.
-# Python and nanobind are those of build/python-venv, which script/bootstrap makes, or with DWELL_BUILD_PYTHON=ON those that CMake finds.
+# Uses Python and nanobind of build/python-venv, which script/bootstrap makes; with DWELL_BUILD_PYTHON=ON those that CMake finds.
 # With DWELL_PREBUILT a wheel takes library, module and tool from a build folder and compiles nothing.
 
 set(dwell_python_venv "${PROJECT_SOURCE_DIR}/build/python-venv/bin/python")
@@ -38,7 +38,7 @@ set(dwell_python_path "${PROJECT_BINARY_DIR}/python")
 set_target_properties(dwell_python PROPERTIES OUTPUT_NAME _dwell LIBRARY_OUTPUT_DIRECTORY "${dwell_python_path}/dwell")
 target_compile_definitions(dwell_python PRIVATE DWELL_VERSION="${PROJECT_VERSION}")
 target_link_libraries(dwell_python PRIVATE dwell::dwell)
-# Another extension of the process may carry a dwell of its own.
+# Another extension in the process may contain its own copy of dwell.
 target_link_options(dwell_python PRIVATE -Wl,--exclude-libs,ALL)
 if(DWELL_PORTABLE)
   dwell_link_for_glibc_2_28(dwell_python)
@@ -48,7 +48,7 @@ if(DWELL_UNITY)
   set_target_properties(dwell_python PROPERTIES UNITY_BUILD ON)
 endif()
 
-# The build tree's package is made of links: an edit needs no build.
+# The build tree's package consists of links, so that edits need no build.
 file(GLOB python_files CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/python/dwell"
   python/dwell/*.py python/dwell/*.pyi python/dwell/py.typed
 )
@@ -57,13 +57,13 @@ foreach(file IN LISTS python_files)
   file(CREATE_LINK "${PROJECT_SOURCE_DIR}/python/dwell/${file}" "${dwell_python_path}/dwell/${file}" SYMBOLIC)
 endforeach()
 
-# dwell.torch builds its extension where PyTorch is, of its own sources, the headers and the library.
+# dwell.torch builds its extension on the user's machine, from its sources, the headers and the library.
 file(MAKE_DIRECTORY "${dwell_python_path}/dwell/lib")
 file(CREATE_LINK "${PROJECT_SOURCE_DIR}/python/dwell/torch" "${dwell_python_path}/dwell/torch" SYMBOLIC)
 file(CREATE_LINK "${PROJECT_SOURCE_DIR}/include" "${dwell_python_path}/dwell/include" SYMBOLIC)
 file(CREATE_LINK "${PROJECT_BINARY_DIR}/libdwell.a" "${dwell_python_path}/dwell/lib/libdwell.a" SYMBOLIC)
 
-# Entry points, as an installed package has them: torch.compile finds the backend by its name. pyproject.toml declares them.
+# Entry points, as in an installed package: torch.compile finds the backend by its name. pyproject.toml declares them.
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/pyproject.toml")
 file(READ "${PROJECT_SOURCE_DIR}/pyproject.toml" project)
 string(REGEX MATCH "\n\\[project\\.entry-points\\.\"([a-z_]+)\"\\]\n([^[]+)" entry_points "${project}")
@@ -76,7 +76,7 @@ if(NOT SKBUILD)
   return()
 endif()
 install(DIRECTORY include/ DESTINATION dwell/include COMPONENT python)
-# dwell/bin has the tool, or why it is not there (python/dwell/_tool.py).
+# dwell/bin has the tool, or the reason why it is missing (python/dwell/_tool.py).
 if(DWELL_PREBUILT AND TARGET dwell_cli AND NOT EXISTS "${DWELL_PREBUILT}/dwell")
   set(dwell_tool_left_out "${DWELL_PREBUILT} had none when it was packed; build its target dwell_cli, and pack it again")
 endif()
@@ -84,7 +84,7 @@ if(dwell_tool_left_out)
   file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/generated/left_out.txt" CONTENT "${dwell_tool_left_out}\n")
   install(FILES "${PROJECT_BINARY_DIR}/generated/left_out.txt" DESTINATION dwell/bin COMPONENT python)
 endif()
-add_custom_target(dwell_package) # all that is built for a wheel, see pyproject.toml
+add_custom_target(dwell_package) # everything built for a wheel, see pyproject.toml
 if(DWELL_PREBUILT)
   if(NOT EXISTS "${DWELL_PREBUILT}/libdwell.a")
     message(FATAL_ERROR "dwell: DWELL_PREBUILT=${DWELL_PREBUILT} has no libdwell.a: name the folder of a build, build/release for one")

@@ -5,31 +5,31 @@ find_package(nlohmann_json REQUIRED)
 file(MAKE_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
 include(GoogleTest)
 
-# Compiled one by one in unity builds too: they share the names of their helpers.
+# Compile these one by one also in unity builds: their helpers share names.
 file(GLOB device_tests CONFIGURE_DEPENDS src/device/*.test.cpp src/tensor/device/*.test.cpp)
 set_source_files_properties(${device_tests} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 
-# As in cmake/cuda.cmake: paths go to the sources that read them alone.
+# As in cmake/cuda.cmake: define paths only for the sources that read them.
 file(GLOB_RECURSE dwell_path_readers CONFIGURE_DEPENDS src/*embedded.test.cpp src/*driver.test.cpp src/*cuda_backend.test.cpp)
 set_property(SOURCE ${dwell_path_readers} APPEND PROPERTY
   COMPILE_DEFINITIONS DWELL_SOURCE_DIR="${PROJECT_SOURCE_DIR}" DWELL_BINARY_DIR="${PROJECT_BINARY_DIR}")
 
-# Compiling tests costs more than running them. Precompiled headers serve only those targets that are optimised, or not, as they are.
+# Compiling tests costs more than running them. Precompiled headers require the same optimisation.
 set(dwell_test_optimisation -O0)
 
 dwell_precompile(dwell_test_headers -fPIE <gmock/gmock.h> <gtest/gtest.h>)
 target_link_libraries(dwell_test_headers PRIVATE GTest::gtest GTest::gmock)
 target_compile_options(dwell_test_headers PRIVATE ${dwell_test_optimisation})
 
-# One executable out of SOURCES, its tests registered one by one, each in a process of its own. A test that calls GTEST_SKIP shows as
-# skipped. Each suite in TOGETHER is one test and one process, with the label `compilers` too: its cases share what compilers take long to
-# make. Under sanitizers every suite is one process: to start one costs as much as most tests.
+# Builds one executable from SOURCES and registers each of its tests, each in its own process. A test that calls GTEST_SKIP shows as
+# skipped. Each suite in TOGETHER is one test and one process, with the label `compilers` too: its cases share slow compilations. Under sanitizers
+# every suite is one process: starting one costs as much as most tests.
 function(dwell_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT;PROCESSORS" "SOURCES;LIBRARIES;TOGETHER")
   if(NOT arg_SOURCES)
     return()
   endif()
-  # Of `unit` it is a source anyway.
+  # `unit` has it among its sources.
   if(DWELL_SANITIZE AND NOT name STREQUAL unit)
     list(APPEND arg_SOURCES tests/unit/leak_search.cpp)
   endif()
@@ -72,14 +72,14 @@ function(dwell_test name)
       set(limit 900)
     endif()
     add_test(NAME ${name}.${suite} COMMAND ${name} --gtest_filter=${patterns})
-    # gtest ends its output with what was skipped, unless something failed. The longest start first, so that none is waited for alone.
+    # gtest lists skipped tests at the end of its output, unless one failed. Start the longest first, so that none runs alone at the end.
     set_tests_properties(${name}.${suite} PROPERTIES LABELS "${labels}" TIMEOUT ${limit} PROCESSORS ${arg_PROCESSORS} COST 100
       FAIL_REGULAR_EXPRESSION "Running 0 tests" SKIP_REGULAR_EXPRESSION "PASSED  . 0 tests[.]\n(.  SKIPPED .[^\n]*\n)+$"
     )
   endforeach()
 endfunction()
 
-# gtest's filter for the suites, instantiated or typed ones too.
+# Sets `result` to gtest's filter for the suites, instantiated and typed ones included.
 function(dwell_filter_of result)
   set(patterns ${ARGN})
   list(TRANSFORM patterns REPLACE "(.+)" "\\1.*:*/\\1.*:\\1/*:*/\\1/*")
@@ -87,7 +87,7 @@ function(dwell_filter_of result)
   set(${result} "${patterns}" PARENT_SCOPE)
 endfunction()
 
-# The suites that sources define; looked for again when one of them changes.
+# Sets `result` to the suites that sources define; configures again when one of them changes.
 function(dwell_suites_of result)
   set(suites "")
   foreach(source IN LISTS ARGN)
@@ -150,11 +150,11 @@ dwell_test(conformance SOURCES ${conformance_sources} LIBRARIES nlohmann_json::n
 file(GLOB stress_sources CONFIGURE_DEPENDS tests/stress/*.cpp)
 dwell_test(stress SOURCES ${stress_sources} TIMEOUT 900 PROCESSORS 2)
 
-# Apart from the others, because its operator new fails when told.
+# Separate, because its operator new fails on request.
 file(GLOB scarcity_sources CONFIGURE_DEPENDS tests/scarcity/*.cpp)
 dwell_test(scarcity SOURCES ${scarcity_sources} TIMEOUT 300 PROCESSORS 1 TOGETHER ScarceTensorsTest)
 
-# They use CUDA beside dwell, as any other program in the process may.
+# These use CUDA beside dwell, as other code in the process may.
 if(DWELL_CUDA_INCLUDE)
   file(GLOB gpu_sources CONFIGURE_DEPENDS tests/gpu/*.cpp)
   file(GLOB peer_sources CONFIGURE_DEPENDS bench/cuda_*.cpp)
@@ -162,7 +162,7 @@ if(DWELL_CUDA_INCLUDE)
   dwell_test(gpu SOURCES ${gpu_sources} ${peer_sources} bench/operators.cpp TIMEOUT 300 PROCESSORS 2)
 endif()
 
-# Apart from the others, because a process looks for a tool once. The tool is a library that NVTX opens.
+# Separate, because a process searches for a tool only once. The tool is a library that NVTX opens.
 if(DWELL_NVTX_INCLUDE)
   add_library(nvtx_injection MODULE tests/nvtx/injection.cpp)
   target_link_libraries(nvtx_injection PRIVATE ${CMAKE_DL_LIBS})
@@ -189,14 +189,14 @@ endforeach()
 
 if(TARGET dwell_cli)
   dwell_command_test(tool.doctor tool dwell_cli doctor)
-  # The portrait that script/bootstrap brings with matplotlib.
+  # The portrait from matplotlib, which script/bootstrap installs.
   file(GLOB picture "${PROJECT_SOURCE_DIR}/build/venv/lib/python3*/site-packages/matplotlib/mpl-data/sample_data/grace_hopper.jpg")
   if(picture)
     dwell_command_test(tool.demo tool dwell_cli demo --image "${picture}")
   endif()
 endif()
 
-# The suite of conformance under compute-sanitizer: minutes on a GPU, skipped where there is none, or no compute-sanitizer.
+# Runs conformance under compute-sanitizer: minutes on a GPU; skipped without a GPU or compute-sanitizer.
 if(DWELL_CUDA_INCLUDE)
   dwell_command_test(gpu.sanitizer gpu "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/script/sanitize.py" "$<TARGET_FILE:conformance>")
   set_tests_properties(gpu.sanitizer PROPERTIES SKIP_RETURN_CODE 77 RUN_SERIAL ON)
@@ -204,7 +204,7 @@ endif()
 
 dwell_command_test(layering layering "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tests/layering/check.py")
 dwell_command_test(layering.rules layering "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tests/layering/check_test.py")
-# The site of docs, where script/bootstrap has brought its tools.
+# Builds the site of docs, if script/bootstrap has installed its tools.
 dwell_command_test(script.docs script "${PROJECT_SOURCE_DIR}/script/docs" --no-install)
 set_tests_properties(script.docs PROPERTIES SKIP_RETURN_CODE 2)
 dwell_command_test(script.docs_pages script "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tests/script/docs_pages_test.py")
@@ -219,7 +219,7 @@ dwell_command_test(script.tidy script "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_
 
 add_subdirectory(tests/formats)
 
-# One test a file: each is a process, and defines the operators that its cases share.
+# One test per file: each is a process, and defines the operators that its cases share.
 if(TARGET dwell_python)
   execute_process(COMMAND "${Python_EXECUTABLE}" -c "import numpy, pytest" RESULT_VARIABLE dwell_no_pytest OUTPUT_QUIET ERROR_QUIET)
   if(dwell_no_pytest)
@@ -245,7 +245,7 @@ if(EXISTS "${PROJECT_SOURCE_DIR}/include/dwell/runtime.hpp")
   dwell_command_test(install install "${PROJECT_SOURCE_DIR}/tests/install/run" "${PROJECT_BINARY_DIR}" "${CMAKE_CXX_COMPILER}" "${dwell_host_flags}")
 endif()
 
-# Minutes of state space on every core: asked for by name.
+# Off by default: they search state spaces for minutes on every core.
 option(DWELL_MODEL_TESTS "Check the Spin models as tests" OFF)
 find_program(DWELL_SPIN spin)
 if(DWELL_MODEL_TESTS AND DWELL_SPIN AND EXISTS "${PROJECT_SOURCE_DIR}/tests/model/run")

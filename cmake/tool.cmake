@@ -1,7 +1,7 @@
 # The command line tool, and the benchmarks and peers that it runs.
 #
-# Sets dwell_tool_left_out: why there is no tool, and how to get it; empty where it is built. dwell_tool_missing has the libraries that were
-# not found, which is a mistake with DWELL_BUILD_TOOL=ON.
+# Sets dwell_tool_left_out: why the tool is not built, and how to get it; empty if it is built. dwell_tool_missing lists the libraries that
+# were not found, which is an error with DWELL_BUILD_TOOL=ON.
 
 set(dwell_tool_left_out "")
 set(dwell_tool_missing "")
@@ -21,7 +21,7 @@ function(dwell_tool_needs found library package)
   endif()
 endfunction()
 
-# A header and a library; the latter as a static archive, where there is one and DWELL_PORTABLE asks for it.
+# Finds a header and a library; with DWELL_PORTABLE a static archive, if there is one.
 function(dwell_find_library variable header name)
   set(static "")
   if(DWELL_PORTABLE)
@@ -84,8 +84,8 @@ if(bench_sources)
   target_precompile_headers(dwell_bench REUSE_FROM dwell_tool_headers)
 endif()
 
-# Peers with libraries of their own are modules that the benchmarks open when they lie beside the tool: oneTBB has no static library in
-# Debian, and the tool runs without either.
+# Peers with their own libraries are modules next to the tool, which the benchmarks open if present: oneTBB has no static library in Debian,
+# and the tool runs without them.
 function(dwell_bench_module name library)
   add_library(${name} MODULE ${ARGN})
   target_include_directories(${name} PRIVATE bench "${PROJECT_SOURCE_DIR}")
@@ -112,7 +112,7 @@ if(bench_openmp_sources)
 endif()
 
 if(tool_sources)
-  # A library, so that the tool's tests link what the tool is made of.
+  # A library, so that the tool's tests can link its sources.
   list(FILTER tool_sources EXCLUDE REGEX "/main\\.cpp$")
   add_library(dwell_tool STATIC ${tool_sources})
   target_include_directories(dwell_tool PUBLIC tools/dwell src "${PROJECT_SOURCE_DIR}")
@@ -135,7 +135,7 @@ if(tool_sources)
   if(tool_main)
     add_executable(dwell_cli tools/dwell/main.cpp)
     set_target_properties(dwell_cli PROPERTIES OUTPUT_NAME dwell RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}")
-    target_compile_options(dwell_cli PRIVATE $<$<CONFIG:Release>:-O1>)  # the command line's options: instances of templates, run once
+    target_compile_options(dwell_cli PRIVATE $<$<CONFIG:Release>:-O1>)  # parsing of options: many template instances that run once
     target_link_libraries(dwell_cli PRIVATE dwell_tool)
     dwell_warnings(dwell_cli)
     if(DWELL_PORTABLE)
