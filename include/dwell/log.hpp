@@ -28,15 +28,15 @@ struct LogRecord {
   level severity = level::info;
   std::string text;            // formatted
   std::string op;              // "add (version 2)"
-  std::uint64_t position = 0;  // of the ticket from which the task descends, if `has_position`
-  bool has_position = false;   // false for nodes of graphs and tasks that operators have made
+  std::uint64_t position = 0;  // of the task's ticket, of a node that of its launch, if `has_position`
+  bool has_position = false;   // false for tasks that operators have made, and for nodes of graphs that operators have launched
   std::uint32_t worker = 0;
   std::chrono::steady_clock::time_point at;  // the device's clock, aligned to within Trace::clock_error_ns
   std::string node;                          // a graph node's name, "#3" without one; empty when the graph no longer exists
   std::string graph;                         // the name of that graph; empty without one
 };
 
-// "12:34:56.789012 warning add (version 2) worker 3 ticket 17: text", of a node "... node 'left' of graph 'step' worker 3: text"
+// "12:34:56.789012 warning add (version 2) worker 3 ticket 17: text", of a node "... node 'left' of graph 'step' worker 3 ticket 17: text"
 std::string to_string(const LogRecord& record);
 
 // Destinations of log lines (Options::log). A thread of the runtime reads them from the workers' rings while the loop runs: within a

@@ -1370,7 +1370,8 @@ class LogRecord:
     @property
     def ticket(self) -> int | None:
         """
-        The position of the task's ticket; None for nodes of graphs and tasks that operators have made.
+        The position of the task's ticket, of a node that of its launch; None for tasks that operators have made, and for nodes of
+        graphs that operators have launched.
         """
 
     @property

@@ -136,7 +136,8 @@ void bind_log(nb::module_& m) {
           "worker", [](const Record& r) { return r.worker; }, "The number of the worker that ran it.")
       .add(
           "ticket", [](const Record& r) { return r.has_position ? std::optional(r.position) : std::nullopt; },
-          "The position of the task's ticket; None for nodes of graphs and tasks that operators have made.")
+          "The position of the task's ticket, of a node that of its launch; None for tasks that operators have made, and for nodes of\n"
+          "graphs that operators have launched.")
       .add(
           "node", [](const Record& r) { return r.node; }, "Of a node of a graph: its name, \"#3\" without one; else empty.")
       .add(

@@ -160,15 +160,16 @@ def test_a_callable_takes_lines() -> None:
     assert len(threads) == 1 and threading.get_native_id() not in threads
 
 
-def test_nodes_of_graphs_have_a_name_and_no_ticket() -> None:
+def test_nodes_of_graphs_have_a_name_and_the_ticket_of_their_launch() -> None:
     lines: list[dwell.LogRecord] = []
     with opened(lines.append) as rt:
         say = rt.define("say", SAY)
         graph = dwell.Graph().name("step")
         graph.add("left", say, 1)
-        rt.launch(rt.instantiate(graph)).wait()
-    assert {(line.ticket, line.node, line.graph) for line in lines} == {(None, "left", "step")}
-    assert f" info say (version 1) node 'left' of graph 'step' worker {lines[0].worker}: " in str(lines[0])
+        ticket = rt.launch(rt.instantiate(graph))
+        ticket.wait()
+    assert {(line.ticket, line.node, line.graph) for line in lines} == {(ticket.position, "left", "step")}
+    assert f" info say (version 1) node 'left' of graph 'step' worker {lines[0].worker} ticket {ticket.position}: " in str(lines[0])
 
 
 def test_a_path_is_a_rotated_file(tmp_path: Path) -> None:

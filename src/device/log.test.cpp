@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "device/graph_layout.hpp"
 #include "runtime/observe/log_format.hpp"
 
 namespace dwell::device {
@@ -74,6 +75,42 @@ TEST_F(LogWriterTest, ALineTakesOneSlotOrTwo) {
   EXPECT_EQ(runtime::format_line(first), "1 2 3 true");
   EXPECT_EQ(line(1).severity(), level::error);
   EXPECT_EQ(runtime::format_line(line(1)), "1 2 3 4 5");
+}
+
+// A graph of one node, whose record begins in the second cell behind the head.
+struct OneNode {
+  GraphHead head{};
+  Slot other{};
+  Slot record{};
+};
+
+TEST_F(LogWriterTest, NodesNameTheirLaunch) {
+  constexpr u32 kBefore = 3;  // cells of the arena before the exec
+  constexpr u32 kCellOfRecord = kFirstRecord + 1;
+  OneNode exec;
+  exec.record.quad[0].lap = kCellOfRecord;
+  context_.arena = reinterpret_cast<u64>(&exec) - kBefore * kCell;
+  // Flags, slots and drains that a line of a node does without.
+  task_[1] = Header{0, 0, 15, Header::kFlagMask, Header::kDrainMask, 0, source::node}.word1();
+  task_[2] = kBefore + kCellOfRecord;
+  u32 at = 0;
+  for (const u32 position : {0U, 1U, 0xFFFFU, 0x10000U, 0xFFF0000U, 0x10000000U, 0x12345678U, 0xA5C30FF0U, ~0U}) {
+    exec.head.position = position;
+    exec.head.word1 = Header{0, 1, 15, flag::tracked, Header::kDrainMask, 0, source::launch}.word1();
+    log(group(), level::info, "{}", position);
+    const runtime::LogLine its = line(at++);
+    EXPECT_TRUE(its.has_position);
+    EXPECT_EQ(its.position, position);
+    EXPECT_EQ(its.record, offset_of(kBefore + kCellOfRecord));
+    EXPECT_EQ(runtime::format_line(its), std::to_string(position)) << "the address of the format is whole";
+  }
+  for (const u32 source : {source::spawned, source::spawned_launch}) {
+    exec.head.word1 = Header{0, 1, 15, 0, 0, 0, source}.word1();
+    log(group(), level::info, "made");
+    EXPECT_FALSE(line(at).has_position);
+    EXPECT_EQ(line(at).record, offset_of(kBefore + kCellOfRecord));
+    EXPECT_EQ(runtime::format_line(line(at++)), "made");
+  }
 }
 
 TEST_F(LogWriterTest, LowSeveritiesLeaveRoom) {

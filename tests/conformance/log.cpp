@@ -4,6 +4,7 @@
 #include <fstream>
 #include <memory>
 
+#include <dwell/detail/open_at.hpp>
 #include <dwell/graph.hpp>
 
 #include "tests/conformance/suite.hpp"
@@ -171,11 +172,15 @@ TEST_P(LogTest, WideTasksNodesAndTasksOfOperators) {
     node.after(last);
     last = node;
   }
-  runtime.launch(runtime.instantiate(graph)).wait();
+  const Ticket launched = runtime.launch(runtime.instantiate(graph));
+  launched.wait();
   ASSERT_EQ(lines(runtime).size(), 44U);
   u32 number = 0;
   for (const LogRecord& record : of(4)) {
-    EXPECT_FALSE(record.has_position);
+    EXPECT_TRUE(record.has_position);
+    EXPECT_EQ(record.position, launched.position());
+    EXPECT_THAT(to_string(record), HasSubstr(" of graph 'numbers' worker " + std::to_string(record.worker) + " ticket " +
+                                             std::to_string(launched.position()) + ": says "));
     EXPECT_EQ(record.node, "#" + std::to_string(number));
     EXPECT_EQ(record.graph, "numbers");
     EXPECT_EQ(record.text, "says " + std::to_string(number++)) << "nodes of a chain log in their order";
@@ -190,6 +195,105 @@ TEST_P(LogTest, WideTasksNodesAndTasksOfOperators) {
   EXPECT_EQ(both[0].position, made.position());
   EXPECT_EQ(both[1].text, "says 5");
   EXPECT_FALSE(both[1].has_position);
+}
+
+// A graph whose nodes log a number: a chain, nodes side by side behind it, a node of several groups, and one behind all.
+class LoggingGraph {
+ public:
+  LoggingGraph(Runtime& runtime, const Operator<Say>& say) {
+    graph_.name("numbers");
+    for (int i = 0; i < 6; ++i) add(say, i == 0 ? std::vector<Node>() : std::vector{nodes_.back()});
+    const Node end_of_chain = nodes_.back();
+    std::vector<Node> side_by_side;
+    for (int i = 0; i < 5; ++i) side_by_side.push_back(add(say, {end_of_chain}));
+    nodes_.push_back(graph_.add(say, groups(kGroups), 0U));
+    nodes_.back().after(end_of_chain);
+    side_by_side.push_back(nodes_.back());
+    add(say, side_by_side);
+    exec_ = runtime.instantiate(graph_);
+  }
+  std::size_t lines() const { return nodes_.size() + kGroups - 1; }
+  const GraphExec& exec() const { return exec_; }
+  Ticket launch(Runtime& runtime, u32 number) {
+    for (const Node& node : nodes_) exec_.set(node, 0, number);
+    return runtime.launch(exec_);
+  }
+
+ private:
+  static constexpr u32 kGroups = 3;
+
+  Node add(const Operator<Say>& say, const std::vector<Node>& before) {
+    Node node = graph_.add(say, 0U);
+    for (const Node& one : before) node.after(one);
+    nodes_.push_back(node);
+    return node;
+  }
+
+  Graph graph_;
+  std::vector<Node> nodes_;
+  GraphExec exec_;
+};
+
+TEST_P(LogTest, NodesNameTheTicketOfTheirLaunch) {
+  constexpr u32 kLaunches = kSanitized ? 20 : 100;
+  Options with = logging();
+  with.log.ring_lines = 4096;
+  // All bits of a position are in use, and its lower half overflows on the way.
+  for (const std::uint64_t first : {0x1'A5C3'0FC0ULL, 0x2'FFFF'FFC0ULL}) {
+    lines_->all.clear();
+    Runtime runtime = detail::open_at(first, with);
+    auto say = runtime.define<Say>("say", saying());
+    LoggingGraph one(runtime, say);
+    LoggingGraph other(runtime, say);
+    std::vector<std::uint64_t> launched;
+    for (u32 i = 0; i < kLaunches; ++i) launched.push_back((i % 3 == 0 ? other : one).launch(runtime, i).position());
+    runtime.wait_all();
+    std::vector<std::size_t> counts(kLaunches);
+    for (const LogRecord& record : lines(runtime)) {
+      const auto number = static_cast<u32>(std::stoul(record.text.substr(5)));
+      ASSERT_LT(number, kLaunches);
+      ++counts[number];
+      ASSERT_TRUE(record.has_position) << record.text;
+      ASSERT_EQ(record.position, launched[number]) << record.text << " in node " << record.node;
+      EXPECT_EQ(record.graph, "numbers");
+    }
+    EXPECT_EQ(counts, std::vector<std::size_t>(kLaunches, one.lines()));
+  }
+}
+
+TEST_P(LogTest, NodesOfGraphsThatOperatorsLaunchHaveNoTicket) {
+  constexpr u32 kRounds = 20;
+  constexpr u32 kEach = 2;  // launches by an operator in each
+  Options with = logging();
+  with.log.ring_lines = 4096;
+  Runtime runtime(with);
+  auto say = runtime.define<Say>("say", saying());
+  auto twice = runtime.define<void(Exec)>("twice", R"(
+    DWELL_OPERATOR(twice)(dwell::Group g, dwell::Exec exec) { g.launch_after(g.launch(exec), exec); })");
+  LoggingGraph graph(runtime, say);
+  std::vector<std::uint64_t> launched;
+  for (u32 i = 0; i < kRounds; ++i) {
+    launched.push_back(graph.launch(runtime, i).position());
+    runtime.submit(twice, graph.exec());
+  }
+  runtime.wait_all();
+  std::vector<std::size_t> counts(kRounds);
+  std::size_t others = 0;
+  for (const LogRecord& record : lines(runtime)) {
+    EXPECT_THAT(record.node, testing::StartsWith("#"));
+    EXPECT_EQ(record.graph, "numbers");
+    const auto number = static_cast<u32>(std::stoul(record.text.substr(5)));
+    ASSERT_LT(number, kRounds);
+    if (record.has_position) {
+      ++counts[number];
+      EXPECT_EQ(record.position, launched[number]);
+    } else {
+      ++others;
+      EXPECT_THAT(to_string(record), testing::Not(HasSubstr("ticket")));
+    }
+  }
+  EXPECT_EQ(counts, std::vector<std::size_t>(kRounds, graph.lines()));
+  EXPECT_EQ(others, kRounds * kEach * graph.lines());
 }
 
 TEST_P(LogTest, LinesArriveWhileTheLoopRuns) {

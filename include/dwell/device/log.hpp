@@ -28,30 +28,39 @@ class LogWriter {
     const u32 matters = severity < level::error ? static_cast<u32>(severity) : static_cast<u32>(level::error);
     Quad* const slots = ring_slots();
     const auto task = header();
-    // Reserves the next slots, if there is room. A reserved slot must be written: the host waits for it. One branch checks for room and for
-    // a lost race: a branch takes as long as the exchange.
+    // Reserves the next slots, if there is room. A reserved slot must be written: the host waits for it. One branch checks for room, for a
+    // lost race and for a task that was made on the device (nodes are): a branch takes as long as the exchange.
     const bool room = fits(matters, kSlots, seen_);
     Place place = place_of(seen_.next);
-    compute_here(&place);
+    compute_here(&place.tag);
+    compute_here(&place.quad);
     const u32 before = exchange(seen_.next, seen_.next + (room ? kSlots : 0));
     // Independent work, while the exchange is pending.
-    const u32 word1 = word_of(task, 1);
+    u32 word1 = word_of(task, 1);
     const u32 word2 = word_of(task, 2);
     const u64 now = now_ns();
-    if (__builtin_expect(room && before == seen_.next ? 1 : 0, 1) == 0) {
-      const u64 first = reserve_again(matters, kSlots);
-      if (first == kNone) {
-        add<Order::relaxed>(ring_.dropped + matters, static_cast<u64>(1));
-        return;
+    u32 upper = 0;
+    // In one word, or the compiler would branch for each.
+    const u32 unusual = (before ^ seen_.next) | log_made_in(word1);
+    if (__builtin_expect(room && unusual == 0 ? 1 : 0, 1) == 0) {
+      if (!room || before != seen_.next) {
+        const u64 first = reserve_again(matters, kSlots);
+        if (first == kNone) {
+          add<Order::relaxed>(ring_.dropped + matters, static_cast<u64>(1));
+          return;
+        }
+        place = place_of(static_cast<u32>(first));
       }
-      place = place_of(static_cast<u32>(first));
+      if (log_source_in(word1) == kLogNode) put_launch(word2, &word1, &upper);
     }
+    compute_here(&upper);
     u32 word[kSlots * kLogSlotWords] = {};
     word[0] = LogHead{opcode_, matters, sizeof...(A), format.length()}.word();
     word[1] = word1;
     word[2] = word2;
     put(word + 3, now);
     put(word + 5, reinterpret_cast<u64>(format.text()));
+    word[6] |= upper;
     u32 at = kLogFixedWords;
     u32 shift = 0;
     (put_argument(word, &at, &shift, arguments), ...);
@@ -84,10 +93,10 @@ class LogWriter {
     u32 quad;  // of its slot, the first
   };
   DWELL_DEVICE Place place_of(u32 position) const { return Place{position, log_tag_of(position), (position & seen_.mask) * kLogSlotQuads}; }
-  // Computes it here: the compiler would sink it below the branch that waits for the exchange, once for each path.
-  static DWELL_DEVICE void compute_here([[maybe_unused]] Place* place) {
+  // Computes it here: the compiler would move what depends on it across the branch that waits for the exchange, once for each path.
+  static DWELL_DEVICE void compute_here([[maybe_unused]] u32* value) {
 #if DWELL_SHARED_MEMORY
-    asm volatile("" : "+r"(place->tag), "+r"(place->quad));
+    asm volatile("" : "+r"(*value));
 #endif
   }
 
@@ -164,6 +173,19 @@ class LogWriter {
     if (limit == ring_.limit) return false;
     ring_.limit = limit;
     return true;
+  }
+
+  // Puts the launch of the node whose record is in this cell into word 1 and the upper bits of word 6. Changes nothing for a launch by an
+  // operator, which has no position. The running node holds its launch open: no other has overwritten the head.
+  DWELL_DEVICE void put_launch(u32 cell, u32* word1, u32* upper) const {
+    const u64 record = context_->arena + static_cast<u64>(cell) * kLogCell;
+    // The first link is the record's own cell in the exec, which begins with the head.
+    const u64 head = record - static_cast<u64>(load<Order::relaxed, Scope::device>(pointer_to_global<const u32>(record))) * kLogCell;
+    const Quad launch = load_quad<Scope::device>(pointer_to_global<const Quad>(head + kLogHead));
+    if (log_made_in(launch.word[1]) != 0) return;
+    const LogLaunch its{launch.lap};
+    *word1 = its.word1();
+    *upper = its.word6();
   }
 
   static DWELL_DEVICE void put(u32* to, u64 value) {

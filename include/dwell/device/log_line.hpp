@@ -8,6 +8,8 @@
 //   5, 6    address of the format's text, which lies in the image
 //   7       the types of the arguments, a LogType each, 4 bits
 //   8 ...   the arguments, one word each or two, the lower one first
+// A node of a graph that the host has launched has the launch's position in words 1 and 6 too (LogLaunch): by the time the host reads the
+// line, the next launch may have overwritten the graph's head.
 #pragma once
 
 #include <dwell/device/atomic.hpp>
@@ -28,6 +30,30 @@ struct LogHead {
 
   DWELL_HOST_DEVICE u32 word() const { return opcode | severity << 13U | arguments << 16U | length << 20U; }
   static DWELL_HOST_DEVICE LogHead from(u32 word) { return LogHead{word & 0x1FFFU, word >> 13U & 7U, word >> 16U & 0xFU, word >> 20U}; }
+};
+
+// What a line needs to know of headers and graphs (src/device/header.hpp, graph_layout.hpp); log_format.cpp compares them.
+DWELL_CONSTANT u32 kLogSourceShift = 16;
+DWELL_CONSTANT u32 kLogNode = 8;      // source of a node with an operator; its bit is set in all sources of tasks made on the device
+DWELL_CONSTANT u32 kLogLaunched = 9;  // source of a node without an operator, which logs nothing
+DWELL_CONSTANT u32 kLogCell = 64;     // bytes
+DWELL_CONSTANT u32 kLogHead = 32;     // offset in a graph's head of the launch's position and header, in bytes
+
+DWELL_HOST_DEVICE u32 log_source_in(u32 word1) { return word1 >> kLogSourceShift & 0xFU; }
+DWELL_HOST_DEVICE u32 log_made_in(u32 word1) { return word1 & kLogNode << kLogSourceShift; }  // not 0: made on the device
+
+// The launch by the host that runs the node of a line:
+//   word 1   bits 0 to 15 of its position (16) | kLogLaunched (4) | bits 16 to 27 (12)
+//   word 6   bits 28 to 31, above the address, which has 60 bits at most
+struct LogLaunch {
+  u32 position;
+
+  static constexpr u32 kUpper = 0xF0000000U;  // of word 6
+  DWELL_HOST_DEVICE u32 word1() const { return (position & 0xFFFFU) | kLogLaunched << kLogSourceShift | (position << 4U & 0xFFF00000U); }
+  DWELL_HOST_DEVICE u32 word6() const { return position & kUpper; }
+  static DWELL_HOST_DEVICE LogLaunch from(u32 word1, u32 word6) {
+    return LogLaunch{(word1 & 0xFFFFU) | (word1 >> 4U & 0xFFF0000U) | (word6 & kUpper)};
+  }
 };
 
 DWELL_CONSTANT u32 kLogSeverities = 5;  // of lines

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <exception>
 #include <iterator>
 #include <new>
@@ -15,6 +16,14 @@ namespace dwell::runtime {
 namespace {
 
 using device::LogType;
+
+static_assert(device::kLogCell == device::kCell && device::kLogHead == offsetof(device::GraphHead, position) &&
+                  device::kLogHead + offsetof(device::Quad, word[1]) == offsetof(device::GraphHead, word1) &&
+                  device::kLogHead % sizeof(device::Quad) == 0,
+              "a line of a node finds its launch in one quad");
+static_assert(device::kLogSourceShift == device::Header::kSourceShift && device::kLogNode == device::source::node &&
+                  device::kLogNode == device::source::kMade && device::kLogLaunched == device::source::control,
+              "a line knows the sources of nodes");
 
 LogType type_of(std::uint32_t types, std::uint32_t index) { return static_cast<LogType>(types >> (4 * index) & 0xFU); }
 
@@ -81,11 +90,13 @@ bool read_line(const std::uint32_t* words, LogLine& line) {
   if (slots_of(words) == 0) return false;
   line.head = device::LogHead::from(words[0]);
   const auto header = device::Header::from(0, words[1]);
-  line.has_position = !header.is_node() && !header.is_spawned();
-  line.position = words[2];
+  const bool launched = header.source == device::kLogLaunched;
+  line.has_position = launched || !header.is_made();
+  line.position = launched ? device::LogLaunch::from(words[1], words[6]).position : words[2];
   line.record = header.is_node() ? std::optional(device::offset_of(words[2])) : std::nullopt;
   line.device_ns = wide(words + 3);
   line.address = wide(words + 5);
+  if (launched) line.address &= ~(static_cast<std::uint64_t>(device::LogLaunch::kUpper) << 32U);
   line.types = words[7];
   std::copy_n(words + device::kLogFixedWords, words_of(line.head.arguments, line.types), line.word.begin());
   return true;

@@ -130,7 +130,22 @@ TEST(LogFormatTest, LineIsDecodedFromWords) {
   EXPECT_EQ(format_line(line), "three is 3");
 }
 
-TEST(LogFormatTest, NodesAndTasksOfOperatorsHaveNoTicket) {
+TEST(LogFormatTest, NodesHaveTheTicketOfTheirLaunch) {
+  auto words = words_of(3, 1, 1);
+  for (const std::uint32_t position : {0U, 0xFFFFU, 0x10000U, 0xFFFFFFFU, 0x10000000U, 0x12345678U, ~0U}) {
+    const device::LogLaunch launch{position};
+    words[1] = launch.word1();
+    words[6] = 2 | launch.word6();
+    LogLine line;
+    ASSERT_TRUE(read_line(words.data(), line));
+    EXPECT_TRUE(line.has_position);
+    EXPECT_EQ(line.position, position);
+    EXPECT_EQ(line.record, 1234 * device::offset_of(1));
+    EXPECT_EQ(line.address, 0x200000ABCULL);
+  }
+}
+
+TEST(LogFormatTest, TasksOfOperatorsAndNodesOfTheirLaunchesHaveNoTicket) {
   LogLine line;
   auto words = words_of(2, 0, 0);
   for (const std::uint32_t source : {device::source::node, device::source::spawned}) {
