@@ -11,6 +11,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,6 +21,20 @@ import torch
 _PACKAGE = Path(__file__).parent.parent
 _LIBRARY = _PACKAGE / "lib" / "libdwell.a"
 _SOURCES = Path(__file__).resolve().parent / "csrc"
+
+# What a source takes to compile beyond PyTorch's headers (8 s), in seconds, and the memory of a compiler.
+_SECONDS = {
+    "fast_path": 14.0,
+    "elementwise_unary": 10.0,
+    "rows": 9.0,
+    "elementwise": 6.5,
+    "elementwise_arithmetic": 6.5,
+    "elementwise_binary": 5.0,
+    "products": 4.0,
+    "elementwise_backward": 3.0,
+}
+_OTHERS_SECONDS = 2.0
+_BYTES_OF_A_COMPILER = 2 << 30
 
 
 class BuildError(RuntimeError):
@@ -92,13 +107,32 @@ def _run(command: list[str]) -> None:
         raise BuildError(f"dwell.torch cannot be built for PyTorch {torch.__version__} with {command[0]}:\n{result.stderr[-4000:]}")
 
 
+def _processors() -> int:
+    """Compilers to run at once: one a core, as far as the memory suffices."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return max(1, min(cores, memory // _BYTES_OF_A_COMPILER))
+
+
+def _shares(names: list[str], count: int) -> list[list[str]]:
+    """Splits the sources into shares that take about as long as each other. Few large shares read PyTorch's headers less often."""
+    shares: list[list[str]] = [[] for _ in range(min(count, len(names)))]
+    seconds = [0.0] * len(shares)
+    for name in sorted(names, key=lambda name: (-_SECONDS.get(name, _OTHERS_SECONDS), name)):
+        least = seconds.index(min(seconds))
+        shares[least].append(name)
+        seconds[least] += _SECONDS.get(name, _OTHERS_SECONDS)
+    return shares
+
+
 def _units(folder: str) -> list[Path]:
-    """What is compiled by itself. PyTorch's headers take longer than most sources: all but the longest are compiled as one."""
-    longest = _SOURCES / "elementwise.cpp"
-    others = Path(folder) / "others.cpp"
-    names = sorted(source for source in _SOURCES.glob("*.cpp") if source != longest)
-    others.write_text("".join(f'#include "{name}"\n' for name in names))
-    return [longest, others]
+    """The sources to compile, the longest first: each includes a share of those of the extension."""
+    units = []
+    for number, share in enumerate(_shares([source.stem for source in _SOURCES.glob("*.cpp")], _processors())):
+        unit = Path(folder) / f"unit_{number}.cpp"
+        unit.write_text("".join(f'#include "{_SOURCES / name}.cpp"\n' for name in sorted(share)))
+        units.append(unit)
+    return units
 
 
 def _make(compiler: str, target: Path) -> None:
@@ -106,7 +140,7 @@ def _make(compiler: str, target: Path) -> None:
         sources = _units(folder)
         objects = [Path(folder) / f"{source.stem}.o" for source in sources]
         commands = [[*_compilation(compiler), str(source), "-o", str(made)] for source, made in zip(sources, objects, strict=True)]
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
+        with ThreadPoolExecutor(len(commands)) as pool:
             list(pool.map(_run, commands))
         made = Path(folder) / target.name
         _run(_linking(compiler, objects, made))
@@ -121,7 +155,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def build() -> Path:
-    """The extension's path. Compiles when none is there for these sources, this PyTorch and this compiler: that takes about a minute."""
+    """The extension's path. Compiles when none is there for these sources, this PyTorch and this compiler: that takes 20 s to a minute."""
     if not _LIBRARY.exists():
         raise BuildError(f"dwell.torch is built with the library in {_LIBRARY}, which this installation of dwell does not have")
     compiler = _compiler()
@@ -132,6 +166,8 @@ def build() -> Path:
         return target
     with _locked(folder):
         if not target.exists():
-            print(f"dwell.torch: building the extension for PyTorch {torch.__version__}, once", file=sys.stderr)
+            print(f"dwell.torch: building the extension for PyTorch {torch.__version__}, once: 20 s to a minute", file=sys.stderr)
+            begin = time.monotonic()
             _make(compiler, target)
+            print(f"dwell.torch: built in {time.monotonic() - begin:.0f} s: {target}", file=sys.stderr)
     return target

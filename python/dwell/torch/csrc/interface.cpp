@@ -68,7 +68,11 @@ void leave() {
 }
 
 void take_all_operations(torch::Library& library) {
+  take_unary_rows(library);
+  take_binary_rows(library);
+  take_arithmetic(library);
   take_elementwise(library);
+  take_elementwise_backward(library);
   take_rows(library);
   take_layer_norm(library);
   take_products(library);
