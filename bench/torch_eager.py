@@ -23,14 +23,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import datetime
 import faulthandler
-import json
 import math
-import os
-import platform
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -39,10 +34,9 @@ from typing import Any
 
 import dwell.torch as dt
 import torch
+from torch_timing import SHORT, Host, Work, captured, device_of, done_by_dwell, error_of, flat, recorded, spread_of, write_report
 
-SHORT = os.environ.get("DWELL_BENCH") == "short"
 ROUNDS = 3 if SHORT else 15
-Work = Callable[[], Any]
 
 
 @dataclass
@@ -72,41 +66,28 @@ class Side:
     checked: bool = True  # compared with the result of eager PyTorch
 
 
-def loop_seconds() -> float:
-    begun = time.perf_counter()
-    for _ in range(20_000):
-        pass
-    return time.perf_counter() - begun
-
-
 class Bench:
     def __init__(self, device: str) -> None:
         self.device = device
         self.cuda = device.startswith("cuda")
         self.rows: list[dict[str, Any]] = []
         self.right = True
-        self.loop = min(loop_seconds() for _ in range(50))  # the best so far
-        self.again = 0  # repeated samples
+        self.host = Host()
 
     def sync(self) -> None:
         if self.cuda:
             torch.cuda.synchronize()
 
     def sample(self, side: Side) -> tuple[float, Any]:
-        for attempt in range(10):
-            loop = loop_seconds()
+        def once() -> tuple[float, Any]:
             self.sync()
             begun = time.perf_counter()
             with side.context():
                 result = side.work()
             self.sync()
-            seconds = time.perf_counter() - begun
-            loop = max(loop, loop_seconds())
-            self.loop = min(self.loop, loop)
-            if loop < 1.3 * self.loop:
-                break
-            self.again += attempt < 9
-        return seconds, result
+            return time.perf_counter() - begun, result
+
+        return self.host.steady(once)
 
     def warmed_up(self, case: Case, side: Side) -> bool:
         """Whether this side works here. Prints the reason for a peer that does not."""
@@ -139,21 +120,18 @@ class Bench:
         """The result of a side's work, after overwriting an earlier one, and what dwell did for it."""
         for tensor in flat(earlier):
             tensor.fill_(math.nan)
-        before = dt.stats()
-        with side.context():
-            result = side.work()
-        after = dt.stats()
-        did = {name: after[name] - before[name] for name in ("taken", "tasks", "programs", "compiled")}
-        did["flushes"] = sum(after["flushed"].values()) - sum(before["flushed"].values())
+
+        def once() -> Any:
+            with side.context():
+                return side.work()
+
+        result, did = done_by_dwell(once)
         return [tensor.clone() for tensor in flat(result)], did
 
     def add(self, case: Case, side: Side, seconds: list[float], ratio: float, did: dict[str, float] | None) -> None:
-        each = sorted(s / case.operations * 1e9 for s in seconds)
-        middle = statistics.median(each)
-        row = {"what": case.what, "by": side.by, "peer": side.peer, "unit": "ns", "count": len(each), "ratio": ratio}
-        quantiles = {"p90": 0.9, "p99": 0.99, "max": 1}
-        row |= {"min": each[0], "p50": middle} | {name: each[math.ceil(q * len(each)) - 1] for name, q in quantiles.items()}
-        text = f"  {case.what:<58} {side.by:<15} {middle / 1000:9.3f} us  {ratio:6.2f} x"
+        row: dict[str, Any] = {"what": case.what, "by": side.by, "peer": side.peer, "unit": "ns", "ratio": ratio}
+        row |= spread_of(s / case.operations * 1e9 for s in seconds)
+        text = f"  {case.what:<58} {side.by:<15} {row['p50'] / 1000:9.3f} us  {ratio:6.2f} x"
         if did is not None:
             row["did"] = did
             text += f"  {did['tasks']:.0f} tasks, {did['flushes']:.0f} flushes"
@@ -162,10 +140,10 @@ class Bench:
 
     def check(self, case: Case, by: str, expected: list[torch.Tensor], got: list[torch.Tensor]) -> None:
         for x, y in zip(expected, got, strict=True):
-            error = (x.double() - y.double()).abs().max() / x.double().abs().max().clamp_min(1e-30)
-            if not float(error) <= case.tolerance:
+            error = error_of(x, y)
+            if not error <= case.tolerance:
                 self.right = False
-                print(f"  {case.what}: {by} is wrong by {float(error):.2e}", file=sys.stderr)
+                print(f"  {case.what}: {by} is wrong by {error:.2e}", file=sys.stderr)
 
     def run(self, case: Case) -> None:
         sides = [Side("eager", case.work), Side("dwell.torch", case.work, dt.eager, peer=False)]
@@ -181,12 +159,6 @@ class Bench:
         if case.alone is not None:
             sides.append(Side("host alone", case.alone, checked=False))
         self.compare(case, sides)
-
-
-def flat(value: Any) -> list[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        return [value.detach()]
-    return [one for part in value for one in flat(part)]
 
 
 def times_over(work: Work, count: int) -> Work:
@@ -213,35 +185,6 @@ def repeated(case: Case, kept: Callable[[Work], Work]) -> Work:
         return result
 
     return work
-
-
-def recorded(work: Work) -> Work:
-    with dt.record() as made:
-        result = work()
-    recording = made()
-
-    def replay() -> Any:
-        recording.replay()
-        return result
-
-    return replay
-
-
-def captured(work: Work) -> Work:
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        work()
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        result = work()
-
-    def replay() -> Any:
-        graph.replay()
-        return result
-
-    return replay
 
 
 # ---- The work --------------------------------------------------------------------------------------------------------------------------
@@ -416,17 +359,6 @@ def overhead(bench: Bench) -> None:
     bench.compare(Case("operation above the threshold", 2 * count, work), [Side("eager", work), inside])
 
 
-def device_of(bench: Bench) -> dict[str, Any]:
-    device: dict[str, Any] = {"device": bench.device, "name": "cpu", "torch": torch.__version__}
-    if bench.cuda:
-        device |= {"name": torch.cuda.get_device_name(), "cuda": torch.version.cuda}
-        query = ["nvidia-smi", "--query-gpu=driver_version,clocks.max.sm", "--format=csv,noheader,nounits"]
-        with contextlib.suppress(OSError, subprocess.SubprocessError, ValueError):
-            driver, clock = subprocess.run(query, check=True, capture_output=True, text=True, timeout=30).stdout.splitlines()[0].split(",")
-            device |= {"driver": driver.strip(), "clock_mhz": float(clock)}
-    return device
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda:0" if torch.cuda.is_available() else "cpu")
@@ -458,30 +390,20 @@ def main() -> int:
     key_figure = f"{lone['p50'] / 1000:.2f} us, an add of 1024 floats with out= (goal 1.0 us, at least 1.5)"
     print(f"  key figure: {key_figure}")
     fallbacks = sum(sum(calls.values()) for calls in dt.stats()["fallback"].values())
-    print(f"  {dt.stats()['flushed']}, fallbacks {fallbacks}; {bench.again} samples were taken again")
+    print(f"  {dt.stats()['flushed']}, fallbacks {fallbacks}; {bench.host.again} samples were taken again")
     if options.json:
-        report = {
-            "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            "commit": os.environ.get("DWELL_COMMIT", "unknown"),
-            "short": SHORT,
-            "host": {"processor": platform.processor(), "processors": os.cpu_count(), "system": platform.platform()},
-            "device": device_of(bench),
-            "benchmarks": [
-                {
-                    "name": "torch",
-                    "title": "small operations of PyTorch",
-                    "right": bench.right,
-                    "seconds": time.perf_counter() - begun,
-                    "key_figure": key_figure,
-                    "rows": bench.rows,
-                    "goals": [],
-                    "checks": [],
-                    "notes": [f"samples that were taken again because the host was slow: {bench.again}"],
-                }
-            ],
+        benchmark = {
+            "name": "torch",
+            "title": "small operations of PyTorch",
+            "right": bench.right,
+            "seconds": time.perf_counter() - begun,
+            "key_figure": key_figure,
+            "rows": bench.rows,
+            "goals": [],
+            "checks": [],
+            "notes": [f"samples that were taken again because the host was slow: {bench.host.again}"],
         }
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump(report, file, indent=2)
+        write_report(options.json, device_of(device), benchmark, short=SHORT)
     return 0 if bench.right else 1
 
 
