@@ -104,24 +104,25 @@ struct Loaded {
   Quad quad;  // in lanes 0 to 3 the task, in 4 its head, in 5 the words behind the head, in kIdleLane Control::idle
 #else
   Quad task[4];
+  Head head;
+  u32 behind;
 #endif
 };
-#if DWELL_PARALLEL_GROUP
 inline constexpr u32 kHeadLane = 4;
 inline constexpr u32 kBehindLane = 5;
 inline constexpr u32 kIdleLane = 6;
-inline constexpr u32 kLoadedQuads = 6;
-#endif
 
 // Loads a record, and Control::idle, in one latency on CUDA. Called by all lanes.
 DWELL_DEVICE Loaded load_ahead(const Lease& lease, u32 number) {
-  const Quad* from = at(lease, number)->task.quad;
+  const Spawned* const record = at(lease, number);
   Loaded loaded{};
 #if DWELL_PARALLEL_GROUP
-  from = lane() == kIdleLane ? reinterpret_cast<const Quad*>(&lease.control->idle) : from + lane();
+  const Quad* const from = lane() == kIdleLane ? reinterpret_cast<const Quad*>(&lease.control->idle) : record->task.quad + lane();
   if (lane() <= kIdleLane) loaded.quad = load_quad<Scope::device>(from);
 #else
-  for (u32 i = 0; i < 4; ++i) loaded.task[i] = load_quad<Scope::device>(from + i);
+  for (u32 i = 0; i < 4; ++i) loaded.task[i] = load_quad<Scope::device>(record->task.quad + i);
+  loaded.head = load_head(record);
+  loaded.behind = get(&record->behind);
 #endif
   return loaded;
 }
@@ -137,14 +138,14 @@ DWELL_DEVICE void put_into(Frame* frame, const Loaded& loaded) {
 }
 
 // Returns the parent of a loaded record without children, a failure, or work behind its task; else 0. Called by all lanes.
-DWELL_DEVICE u32 only_parent([[maybe_unused]] const Loaded& loaded) {
-#if DWELL_PARALLEL_GROUP
+DWELL_DEVICE u32 only_parent(const Loaded& loaded) {
   static_assert(status::ok == 0, "such a head has no bits but its parent's");
+#if DWELL_PARALLEL_GROUP
   const u32* const word = loaded.quad.word;
   const bool more = lane() == kHeadLane ? (word[0] | word[1] | word[2]) != 0 : lane() == kBehindLane && word[0] != 0;
   return ballot(more) != 0 ? 0 : broadcast(loaded.quad.lap, kHeadLane);
 #else
-  return 0;  // loading them again takes no time
+  return (loaded.head.pending | loaded.head.status | loaded.head.shared | loaded.behind) != 0 ? 0 : loaded.head.parent;
 #endif
 }
 

@@ -290,13 +290,25 @@ DWELL_DEVICE void refuse(Context* context, i32 status) {
   Group(context, 0, 1).fail(status);
 }
 
-#if DWELL_PARALLEL_GROUP
+// Stores a task to its record. Called by one thread.
+DWELL_DEVICE void put_task(Spawned* record, const Header& header, u32 number, const u32* arguments) {
+  Quad* const quads = record->task.quad;
+  store_quad<Scope::device>(&quads[0], Quad{0, {header.word0(), header.word1(), number}});
+  for (u32 i = 1; i < 4; ++i) {
+    const u32* const words = arguments + (i - 1) * 3;
+    store_quad<Scope::device>(&quads[i], Quad{0, {words[0], words[1], words[2]}});
+  }
+}
+
 // As make, for a child of a maker that has a record. Returns false, and changes nothing, if more than that is to be done. Called by the
 // lanes of warp 0.
 DWELL_DEVICE bool make_child(Context* context, u32 opcode, Make how) {
-  // Their addresses in shared memory: through generic ones each of these accesses would take longer.
+  Worker* worker = context->worker;
+#if DWELL_SHARED_MEMORY
+  // Their addresses there: through generic ones each of these accesses would take longer.
   context = pointer_to_shared<Context>(address_in_shared(context));
-  Worker* const worker = pointer_to_shared<Worker>(address_in_shared(context->worker));
+  worker = pointer_to_shared<Worker>(address_in_shared(context->worker));
+#endif
   SpawnWork& work = worker->spawn;
   const u32 maker = work.current;
   const u32 free = work.free_count;
@@ -305,17 +317,23 @@ DWELL_DEVICE bool make_child(Context* context, u32 opcode, Make how) {
   if (how != Make::child || opcode == kLaunchOpcode || maker == 0 || free == 0 || kept == SpawnWork::kMost || more != 0) return false;
   const u32 number = work.free[free - 1];
   const u32 place = (work.oldest + kept) % SpawnWork::kMost;
+  Spawned* const record = work.records + number;
+  const Header header{opcode, 1, 1, 0, 0, worker->level, source::spawned};
+#if DWELL_PARALLEL_GROUP
   // A quad a lane: header, arguments, head, no work behind the task.
   Quad quad{0, {0, 0, 0}};
-  if (lane() == 0) {
-    const Header header{opcode, 1, 1, 0, 0, worker->level, source::spawned};
+  if (lane() == 0)
     quad = Quad{0, {header.word0(), header.word1(), number}};
-  } else if (lane() < 4) {
+  else if (lane() < kHeadLane)
     for (u32 j = 0; j < 3; ++j) quad.word[j] = context->task[(lane() - 1) * 3 + j];
-  } else if (lane() == kHeadLane) {
+  else if (lane() == kHeadLane)
     quad.lap = maker;
-  }
-  if (lane() < kLoadedQuads) store_quad<Scope::device>(work.records[number].task.quad + lane(), quad);
+  if (lane() <= kBehindLane) store_quad<Scope::device>(record->task.quad + lane(), quad);
+#else
+  put_task(record, header, number, context->task);
+  store_head(record, Head{maker, 0, static_cast<u32>(status::ok), 0});
+  set(&record->behind, 0);
+#endif
   sync_lanes();  // all have read the arguments
   if (lane() == 0) {
     work.free_count = free - 1;
@@ -329,7 +347,6 @@ DWELL_DEVICE bool make_child(Context* context, u32 opcode, Make how) {
   sync_lanes();
   return true;
 }
-#endif
 
 // Makes a task in any case. Called by one thread.
 DWELL_DEVICE_COLD void make_any(Context* context, u32 opcode, Make how, u64 bytes) {
@@ -357,16 +374,11 @@ DWELL_DEVICE_COLD void make_any(Context* context, u32 opcode, Make how, u64 byte
     if (number == 0) return refuse(context, status::out_of_tasks);
   }
   Spawned* const record = at(lease, number);
-  Quad* const quads = record->task.quad;
   const bool launches = opcode == kLaunchOpcode;
   if ((timed_by(lease) & timed::times) != 0 && !launches) observe::note_named(lease, worker, opcode, bytes);
   const Header header{
       launches ? 0 : opcode, 1, 1, launches ? flag::share : 0U, 0, worker->level, launches ? source::spawned_launch : source::spawned};
-  store_quad<Scope::device>(&quads[0], Quad{0, {header.word0(), header.word1(), number}});
-  for (u32 i = 1; i < 4; ++i) {
-    const u32* const words = context->task + (i - 1) * 3;
-    store_quad<Scope::device>(&quads[i], Quad{0, {words[0], words[1], words[2]}});
-  }
+  put_task(record, header, number, context->task);
   if (how == Make::continuation) return;
   context->task[0] = number;
   if (how == Make::join) context->task[1] = context->count != 0 ? expect(record, context->count) : expect(record, 0) - 1;
@@ -389,9 +401,7 @@ DWELL_DEVICE_COLD void make_any(Context* context, u32 opcode, Make how, u64 byte
 // Makes a task for an operator, and names it in `task` of the context, or 0. `bytes`: how many its arguments name. Called by Group, in the
 // lanes of warp 0.
 DWELL_DEVICE void make(Context* context, u32 opcode, Make how, u64 bytes) {
-#if DWELL_PARALLEL_GROUP
   if (make_child(context, opcode, how)) return;
-#endif
   if (lane() == 0) make_any(context, opcode, how, bytes);
   sync_lanes();
 }
@@ -475,7 +485,6 @@ DWELL_DEVICE u32 end(const Lease& lease, Worker* worker, const Frame& from, Fram
   work.made = 0;
   work.current = 0;
   work.parent = 0;
-  work.adopter = 0;
   Spawned* record = at(lease, number);
   if (!from.header().is_spawned())
     for (u32 i = 0; i < 3; ++i) set(&record->words[i], from.word[i]);
@@ -592,6 +601,7 @@ DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, const Fram
   sync_lanes();  // all have read the count
   u32 next = 0;
   if (lane() == 0) {
+    work.adopter = 0;  // also behind a launch that stands in line, which does not end here
     if (how != kStands) next = end(lease, worker, from, frame);
     spill(lease, work);
   }
