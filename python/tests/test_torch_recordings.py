@@ -231,6 +231,22 @@ def test_results_of_operations_beside_the_recording_may_not_become_others() -> N
         recording.replay()
 
 
+def test_a_kept_result_of_an_operation_beside_the_recording_is_never_stale() -> None:
+    x, count = made(8), torch.zeros(8, device=DEVICE)
+    with dt.record() as recorded:
+        count += 1
+        sorted_x = x.sort()[0]  # nothing that is recorded reads it, but the program may
+    recording = recorded()
+    recording.replay()
+    x.fill_(1)
+    what = r"a tensor of Float \[8\].*aten::sort has made beside the recording, is not made anew by a replay"
+    with pytest.raises(RuntimeError, match=what):
+        recording.replay()
+    del sorted_x
+    recording.replay()
+    assert count.tolist() == [2.0] * 8
+
+
 def test_random_numbers_are_not_recorded() -> None:
     x = made(8)
     for draw in (lambda: torch.rand(8, device=DEVICE), lambda: torch.empty(8, device=DEVICE).bernoulli_(0.5).div_(0.5)):

@@ -38,6 +38,8 @@ bool overwrites(std::string_view name) {
   return std::ranges::find(all, name) != all.end();
 }
 
+bool has_changed(const RecordedConstants::Read& read) { return read.version.enabled() && read.version.current_version() != read.seen; }
+
 const c10::StorageImpl* storage_or_null(const at::Tensor& tensor) {
   return tensor.defined() && tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
 }
@@ -117,15 +119,26 @@ void RecordedConstants::use(std::span<const at::Tensor* const> tensors, bool mad
 
 void RecordedConstants::end() {
   const std::lock_guard lock(mutex_);
+  for (auto& [storage, value] : written_)
+    if (value.on_replay == OnReplay::same && !value.reads.empty() && !value.storage.expired()) kept_.push_back(std::move(value));
   written_.clear();
 }
 
 void RecordedConstants::check() const {
   const std::lock_guard lock(mutex_);
   for (const Read& read : reads_)
-    if (read.version.enabled() && read.version.current_version() != read.seen)
+    if (has_changed(read))
       throw Error(errc::invalid_argument,
                   read.what + ", which " + read.operation + " has read beside the recording, has been changed since" + kRemedy);
+  for (const Written& value : kept_) {
+    if (value.storage.expired()) continue;
+    const auto changed = std::ranges::find_if(value.reads, has_changed);
+    if (changed == value.reads.end()) continue;
+    throw Error(errc::invalid_argument, value.what + ", which " + value.operation +
+                                            " has made beside the recording, is not made anew by a replay, and " + changed->what +
+                                            ", which it was made from, has been changed since: call " + value.operation +
+                                            " behind the replay instead, or let the program drop that result");
+  }
 }
 
 UnrecordedCall::UnrecordedCall(const c10::FunctionSchema& schema, bool random) : schema_(schema), name_(schema.name()), random_(random) {}

@@ -47,7 +47,8 @@ class RecordedConstants {
   void use(std::span<const at::Tensor* const> tensors, bool made);
   // Ends the recording.
   void end();
-  // Throws errc::invalid_argument if one of the tensors has changed since it was read.
+  // Throws errc::invalid_argument if one of the tensors has changed since it was read, for the recording or for a result that the program
+  // still has.
   void check() const;
 
   static Read read_of(const std::string& operation, const at::Tensor& tensor);
@@ -67,7 +68,8 @@ class RecordedConstants {
 
   mutable std::mutex mutex_;
   std::unordered_map<const c10::StorageImpl*, Written> written_;
-  std::vector<Read> reads_;  // that the recording depends on
+  std::vector<Read> reads_;    // that the recording depends on
+  std::vector<Written> kept_;  // results of tensors, which the program had when the recording ended; perhaps those that it is about
 };
 
 // An operation that PyTorch runs while the calling thread records, if it does. The caller passes arguments in order before the operation
