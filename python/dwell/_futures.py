@@ -31,8 +31,9 @@ class Pending(concurrent.futures.Future, Generic[Result]):  # type: ignore[type-
     def cancel(self) -> bool:
         """Asks for the end of what goes on: of a definition, unless its version has been handed over, and of a task that has not begun.
 
-        True when it has ended so, and the future is cancelled. False when it is done, when it cannot be called back, and of a task always:
-        only its end tells. The future is cancelled then if it was called off after all, and has its result otherwise."""
+        True when it has ended so, and the future is cancelled. False when it is done, when it cannot be called back, of a task always, and
+        of a definition that ends at this very moment: only its end tells. The future is cancelled then if it was called off after all, and
+        has its result otherwise."""
         if self.done():
             return self.cancelled()
         self._called_off = True

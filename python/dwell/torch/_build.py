@@ -1,4 +1,4 @@
-"""Builds the extension for the PyTorch that is installed, once, with the host's compiler."""
+"""Finds the extension for the PyTorch that is installed: a wheel may hold it, else it is built once, with the host's compiler."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ import torch
 _PACKAGE = Path(__file__).parent.parent
 _LIBRARY = _PACKAGE / "lib" / "libdwell.a"
 _SOURCES = Path(__file__).resolve().parent / "csrc"
+_PREBUILT = Path(__file__).resolve().parent / "prebuilt"
 
 # What a source takes to compile beyond PyTorch's headers (8 s), in seconds, and the memory of a compiler.
 _SECONDS = {
@@ -72,7 +73,8 @@ def _compilation(compiler: str) -> list[str]:
     ]
 
 
-def _linking(compiler: str, objects: list[Path], target: Path) -> list[str]:
+def _linking(compiler: str, objects: list[Path], target: Path, movable: bool) -> list[str]:
+    """`movable`: for PyTorch in any folder. Its libraries are loaded before the extension in any case."""
     root = Path(torch.__file__).resolve().parent
     libraries = ["-ltorch_python", "-ltorch", "-ltorch_cpu", "-lc10", "-ldl", "-lpthread"]
     return [
@@ -82,7 +84,7 @@ def _linking(compiler: str, objects: list[Path], target: Path) -> list[str]:
         str(_LIBRARY),
         "-Wl,--exclude-libs,ALL",
         f"-L{root / 'lib'}",
-        f"-Wl,-rpath,{root / 'lib'}",
+        *([] if movable else [f"-Wl,-rpath,{root / 'lib'}"]),
         *libraries,
         "-o",
         str(target),
@@ -92,7 +94,7 @@ def _linking(compiler: str, objects: list[Path], target: Path) -> list[str]:
 def _key(compiler: str) -> str:
     """What the extension follows from: its sources, the library, PyTorch and the compiler."""
     digest = hashlib.sha256()
-    digest.update("\0".join([*_compilation(compiler), *_linking(compiler, [], Path()), torch.__version__]).encode())
+    digest.update("\0".join([*_compilation(compiler), *_linking(compiler, [], Path(), movable=False), torch.__version__]).encode())
     digest.update(subprocess.run([compiler, "--version"], capture_output=True, check=False).stdout)
     for path in sorted(_SOURCES.iterdir()):
         digest.update(path.read_bytes())
@@ -135,7 +137,7 @@ def _units(folder: str) -> list[Path]:
     return units
 
 
-def _make(compiler: str, target: Path) -> None:
+def _make(compiler: str, target: Path, movable: bool = False) -> None:
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         sources = _units(folder)
         objects = [Path(folder) / f"{source.stem}.o" for source in sources]
@@ -143,7 +145,7 @@ def _make(compiler: str, target: Path) -> None:
         with ThreadPoolExecutor(len(commands)) as pool:
             list(pool.map(_run, commands))
         made = Path(folder) / target.name
-        _run(_linking(compiler, objects, made))
+        _run(_linking(compiler, objects, made, movable))
         made.rename(target)
 
 
@@ -154,8 +156,25 @@ def _locked(folder: Path) -> Iterator[None]:
         yield
 
 
+def _release() -> str:
+    """The name of the extension for this release of PyTorch, for CPUs and for GPUs, and this Python."""
+    python = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    return f"dwell_torch-{torch.__version__.partition('+')[0]}-{python}-abi{int(torch._C._GLIBCXX_USE_CXX11_ABI)}.so"
+
+
+def prebuild(folder: Path) -> Path:
+    """Builds the extension for any machine with this release of PyTorch and this Python, to be packed as `dwell/torch/prebuilt`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / _release()
+    _make(_compiler(), target, movable=True)
+    return target
+
+
 def build() -> Path:
-    """The extension's path. Compiles when none is there for these sources, this PyTorch and this compiler: that takes 20 s to a minute."""
+    """The extension's path. Compiles when the package has none for this PyTorch and none is there for these sources, this PyTorch and this
+    compiler: that takes 20 s to a minute."""
+    if (prebuilt := _PREBUILT / _release()).exists():
+        return prebuilt
     if not _LIBRARY.exists():
         raise BuildError(f"dwell.torch is built with the library in {_LIBRARY}, which this installation of dwell does not have")
     compiler = _compiler()
