@@ -96,7 +96,7 @@ TEST_F(RegistryTest, SlowFirstUseWarnsAndNamesRunningTasks) {
   };
   registry_->need(device::part::links);
   ASSERT_EQ(lines.size(), 1U);
-  EXPECT_THAT(lines[0], HasSubstr("tasks that run: b (version 1), ticket " + std::to_string(position) + "."));
+  EXPECT_THAT(lines[0], HasSubstr("the running tasks: b (version 1), ticket " + std::to_string(position) + "."));
   EXPECT_THAT(lines[0], HasSubstr("the option parts"));
 }
 
