@@ -440,3 +440,14 @@ def test_is_shared_works_on_pending_tensors() -> None:
         x = torch.ones(4) + 1
         assert not x.untyped_storage().is_shared()
         assert x.tolist() == [2, 2, 2, 2]
+
+
+def test_an_unsafe_split_reads_nothing() -> None:
+    """Its schema does not say that it returns views."""
+    x = made(12)
+    with dt.eager():
+        before = sum(dt.stats()["flushed"].values())
+        a, b, c = (x * 2).unsafe_chunk(3)
+        total = a + b.unsafe_split_with_sizes([1, 3])[1].sum() + c
+        assert sum(dt.stats()["flushed"].values()) == before
+    torch.testing.assert_close(total, 2 * (x[:4] + x[5:8].sum() + x[8:]))

@@ -155,10 +155,12 @@ bool only_views(const c10::FunctionSchema& schema) {
 namespace {
 
 bool is_aten(const c10::FunctionSchema& schema) { return schema.name().rfind("aten::", 0) == 0 && schema.overload_name() != "out"; }
-// Whether an operation accesses no elements: it returns views, or allocates.
+// Whether an operation accesses no elements: it returns views, of which some schemas say nothing, or allocates.
 bool touches_nothing(const c10::FunctionSchema& schema) {
-  static const std::set<std::string> allocate = {"aten::empty", "aten::empty_strided", "aten::new_empty", "aten::new_empty_strided"};
-  return is_aten(schema) && (only_views(schema) || allocate.count(schema.name()) != 0);
+  static const std::set<std::string> unsaid = {"aten::empty",        "aten::empty_strided",
+                                               "aten::new_empty",    "aten::new_empty_strided",
+                                               "aten::unsafe_split", "aten::unsafe_split_with_sizes"};
+  return is_aten(schema) && (only_views(schema) || unsaid.count(schema.name()) != 0);
 }
 // Whether an operation calls other operations, which come to the dispatcher themselves. Some return a view if nothing has to be copied.
 bool is_made_of_others(const c10::OperatorHandle& op) {
