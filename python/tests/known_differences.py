@@ -1,4 +1,4 @@
-"""Where dwell.torch differs from PyTorch, and why: what operation_run.py finds and takes for known."""
+"""Known differences of dwell.torch from PyTorch, and their reasons: operation_run.py accepts them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from fnmatch import fnmatchcase
 
 @dataclass(frozen=True)
 class Known:
-    """Patterns, as of file names. `case`: operation, type, way and number of the sample, as they are printed. `varies`: whether it is found
-    depends on the processor, whose vectors PyTorch uses."""
+    """Matches differences by patterns, as of file names. `case`: operation, type, way and number of the sample, as printed. `varies`:
+    depends on the processor's vectors, which PyTorch uses."""
 
     case: str
     kind: str
@@ -100,7 +100,7 @@ KNOWN: tuple[Known, ...] = (
 
 
 def sorted_out(differences: list[dict[str, str]], device: str) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
-    """Those that are known, each with the reason, and the others."""
+    """Returns the known differences, each with its reason, and the others."""
     known, new = [], []
     for one in differences:
         why = next((entry.why for entry in KNOWN if entry.is_of(one, device)), None)
@@ -112,7 +112,7 @@ def sorted_out(differences: list[dict[str, str]], device: str) -> tuple[list[dic
 
 
 def stale(differences: list[dict[str, str]], device: str) -> list[str]:
-    """Entries of which nothing was found, but should be."""
+    """Returns the entries that matched nothing, except those that vary."""
     return [
         f"{entry.case} ({entry.kind})"
         for entry in KNOWN

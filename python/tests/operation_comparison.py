@@ -1,6 +1,6 @@
-"""What dwell.torch does in a case of operation_database.py, against PyTorch alone.
+"""Compares dwell.torch with PyTorch alone in a case of operation_database.py.
 
-`check` calls with PyTorch and then with dwell, on the same device and from the same inputs, and returns how they differ.
+`check` calls PyTorch and then dwell, on the same device with the same inputs, and returns how they differ.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def run(attempt: Attempt, within: Any = None) -> Outcome:
                 with within:
                     value = attempt.call()
             if DEVICE == "cuda":
-                torch.cuda.synchronize()  # what fails there is this call's
+                torch.cuda.synchronize()  # raises asynchronous errors of this call
         except Exception as raised:
             error = raised
     return Outcome(value, error, attempt.inputs, attempt.written, sorted({str(w.message) for w in caught}))
@@ -65,7 +65,7 @@ def text_of(error: Exception) -> str:
 
 
 def aliases(outcome: Outcome) -> list[Any]:
-    """Of each result: the first input in whose storage it lies."""
+    """Returns, for each result, the index of the first input that shares its storage, or None."""
     storages = [x.untyped_storage().data_ptr() if x.layout == torch.strided and x.numel() != 0 else None for x in outcome.inputs]
     found: list[Any] = []
     for result in tensors_in(outcome.value):
@@ -78,7 +78,7 @@ def aliases(outcome: Outcome) -> list[Any]:
 
 
 def shape_of(value: Any) -> Any:
-    """A tree's form: tensors are left out, other values stand for themselves."""
+    """Returns a tree's structure: its tensors become equal, other values become their text."""
     if isinstance(value, torch.Tensor):
         return "tensor"
     if isinstance(value, list | tuple):
@@ -93,20 +93,20 @@ def strides_of(tensor: Any) -> list[int]:
 
 
 def in_common(a: Any, b: Any) -> tuple[Any, Any]:
-    """As numbers of 64 bits."""
+    """Converts both to float64; complex numbers become pairs."""
     return (torch.view_as_real(t.resolve_conj()).double() if t.is_complex() else t.double() for t in (a, b))  # type: ignore[return-value]
 
 
 def units(exact: Any, dtype: Any) -> Any:
-    """What one unit in the last place is at these numbers."""
+    """Returns one unit in the last place at each number."""
     info = torch.finfo(dtype)
     _, exponent = torch.frexp(exact.abs().nan_to_num(0, 0, 0).clamp(min=info.tiny))
     return torch.ldexp(torch.full_like(exact, info.eps), exponent - 1).clamp(min=info.tiny * info.eps)
 
 
 def differs(expected: Any, got: Any, exacts: Callable[[], list[Any]], computed: Any = None) -> str:
-    """How one tensor differs from that of PyTorch; "" if it does not. `exacts`: of the same, as wide_tree has them. `computed`: the type in
-    which it may have been computed, where that is less than it has."""
+    """Returns how a tensor differs from PyTorch's; "" if it does not. `exacts`: this tensor in each entry of wide_tree. `computed`: the
+    type of the computation, if it may be narrower than the tensor's."""
     for what in ("dtype", "shape", "layout", "device", "requires_grad"):
         if getattr(expected, what) != getattr(got, what):
             return f"{what}: {getattr(got, what)} for {getattr(expected, what)}"
@@ -141,7 +141,7 @@ def differs(expected: Any, got: Any, exacts: Callable[[], list[Any]], computed: 
         return f"infinity: {first_that_differs(x, y)}"
     if computed is not None and torch.finfo(computed).eps > torch.finfo(dtype).eps:
         dtype = computed
-    # With 64 bits nothing tells which of two orders of adding is the better one.
+    # No wider type tells which of two summation orders is better in 64 bits.
     most = {torch.float16: 1, torch.bfloat16: 1, torch.float64: 8}.get(dtype, 2)
     x, y = x.masked_fill(infinite, 0), y.masked_fill(infinite, 0)
     if ((x - y).abs() <= most * units(x, dtype)).all():
@@ -153,7 +153,7 @@ def differs(expected: Any, got: Any, exacts: Callable[[], list[Any]], computed: 
 
 
 def is_rounded_to_zero(where: Any, y: Any, exacts: list[Any]) -> bool:
-    """Whether there, with 64 bits, are numbers that are too small for the type, or zeros of the sign of `y`."""
+    """Whether each 64-bit result at `where` underflows in the type, or is a zero with the sign of `y`."""
     if not exacts or exacts[0].shape != y.shape:
         return False
     exact = exacts[0].to(y.device)
@@ -161,9 +161,9 @@ def is_rounded_to_zero(where: Any, y: Any, exacts: list[Any]) -> bool:
 
 
 def within(x: Any, y: Any, exacts: list[Any], infinite: Any, dtype: Any, most: int) -> bool:
-    """Whether `y` is as good as PyTorch's `x`: no farther than that from the results with 64 bits, or no farther than these move when what
-    is given moves by a few units. Where a function jumps they move as much for less: then that allows nothing. With 64 bits PyTorch's
-    error is taken to be what it is with 32, but for the size of a unit."""
+    """Whether `y` is as accurate as PyTorch's `x`. Allows PyTorch's error against the 64-bit results, or their change when the inputs move
+    by a few units. A jump changes as much when the inputs move by one unit: it allows nothing. For 64 bits, PyTorch's error is that with
+    32 bits, scaled to the size of a unit."""
 
     def plain(t: Any) -> Any:
         real = torch.view_as_real(t.resolve_conj()) if t.is_complex() else t
@@ -186,7 +186,7 @@ def within(x: Any, y: Any, exacts: list[Any], infinite: Any, dtype: Any, most: i
 
 
 _INTEGERS = {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
-# How often what is given is moved, by how many units and by one.
+# Number of moves of the inputs; units of a far move (a near one is one unit).
 _MOVES, _FAR = 5, 16
 _BITS = {torch.float32: torch.int32, torch.float64: torch.int64, torch.float16: torch.int16, torch.bfloat16: torch.int16}
 
@@ -198,8 +198,8 @@ def first_that_differs(x: Any, y: Any, tolerance: Any = None) -> str:
 
 
 def wide_tree(case: Case) -> list[list[Any]]:
-    """Results with 64 bits and with 32 of what was given. Several times: with 64 of what is some units away from it, and about one; with 64
-    and with 32 of what is some units of 32 bits away, and fits them."""
+    """Returns the results of the inputs in 64 and in 32 bits, then four of each move: in 64 bits, of inputs moved by `_FAR` units and by
+    one; in 64 and in 32 bits, of inputs moved by `_FAR` units of 32 bits and rounded to 32 bits. Stops at the first error."""
     dtype = getattr(torch, case.dtype) if case.dtype != "-" else torch.float32
     eps = torch.finfo(dtype if dtype.is_floating_point else torch.float32).eps
 
@@ -208,8 +208,9 @@ def wide_tree(case: Case) -> list[list[Any]]:
         generator.manual_seed(seed)
 
         def move(t: Any) -> Any:
+            # Integers move as floats: the call fails if the operation needs integers, and then the moves allow nothing.
             if t.layout != torch.strided or not (t.is_floating_point() or (by != 0 and t.dtype == dtype and dtype in _INTEGERS)):
-                return t  # where integers must be such, this call fails, and moves nothing
+                return t
             wide = strides_kept(t, torch.float64)
             if by == 0 or t.numel() == 0:
                 return wide
@@ -233,7 +234,7 @@ def wide_tree(case: Case) -> list[list[Any]]:
         changes += [(rough(seed, moved(0, 0)), wide), (rough(seed, same), halved)]
     made: list[list[Any]] = []
     for change, default in changes:
-        # Integers become numbers of the default type, where they become such.
+        # Operations convert integers to the default type.
         torch.set_default_dtype(default)
         try:
             outcome = run(case.prepare(change))
@@ -252,7 +253,7 @@ def strides_kept(tensor: Any, dtype: Any) -> Any:
 
 
 def is_dense(tensor: Any) -> bool:
-    """Whether its elements fill their memory, each once."""
+    """Whether the elements fill their memory without gaps or overlap."""
     reach = 1
     for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
         if size > 1 and stride != reach:
@@ -262,7 +263,7 @@ def is_dense(tensor: Any) -> bool:
 
 
 def compare(case: Case, expected: Outcome, got: Outcome) -> str:
-    """How dwell's outcome differs from PyTorch's; "" if it does not."""
+    """Returns how dwell's outcome differs from PyTorch's; "" if it does not."""
     if expected.error is not None or got.error is not None:
         if expected.error is None:
             return f"error: {type(got.error).__name__}: {text_of(got.error)[:300]}"  # type: ignore[arg-type]
@@ -309,15 +310,15 @@ def compare(case: Case, expected: Outcome, got: Outcome) -> str:
 
 
 def is_unwritten(case: Case) -> bool:
-    """Whether results are memory that nobody has written."""
-    # torch.masked leaves the value undefined where every element is masked.
+    """Whether the results are uninitialized memory."""
+    # torch.masked leaves the value undefined if every element is masked.
     wholly_masked = case.operation == "masked.median" and case.way in ("expanded", "lasting")
     return OPERATIONS[case.operation].name in UNWRITTEN or wholly_masked
 
 
 def compared_tensors(case: Case, outcome: Outcome) -> list[Any]:
-    """All results, and what was written. Of U, S, V the product: vectors may have the other sign, and those of equal
-    singular values are any that span the same."""
+    """Returns all results and written tensors. Multiplies U, S, V: singular vectors are unique only up to their sign, and those of equal
+    singular values only up to the space they span."""
     made = list(tensors_in(outcome.value))
     if is_of_low_rank(case) and len(made) == 3:
         u, s, v = (t.detach() for t in made)
@@ -334,7 +335,7 @@ def is_conversion(case: Case) -> bool:
 
 
 def without_undefined(converted: Any, numbers: Any) -> Any:
-    """Integers of numbers; 0 for a number that the type does not hold: of that, C++ says that the behaviour is undefined."""
+    """Zeroes integers converted from numbers out of the type's range: the conversion is undefined in C++."""
     if converted.is_floating_point() or numbers.shape != converted.shape:
         return converted
     info, whole = torch.iinfo(converted.dtype), numbers.detach().double().trunc()
@@ -342,9 +343,9 @@ def without_undefined(converted: Any, numbers: Any) -> Any:
 
 
 def is_near(case: Case, x: Any, y: Any, given: list[Any]) -> bool:
-    """Whether what follows from singular values is apart by no more than rounding, which is relative to the largest of what is decomposed
-    (LAPACK Users' Guide, section 4.9). Here that is the product of two factors, less a matrix where there is one. An inverse of a matrix
-    that has none moves by that times its own norm squared (Wedin, BIT 13, 1973). 32 units."""
+    """Whether results of a singular value decomposition differ by rounding: 32 units of the largest singular value (LAPACK Users' Guide,
+    section 4.9). The decomposed matrix is a product of two factors, minus a third matrix if given. The pseudoinverse of a singular matrix
+    moves by this error times its own norm squared (Wedin, BIT 13, 1973)."""
     inverse = case.operation == "linalg.pinv-singular"
     if not is_of_low_rank(case) and not inverse:
         return False
@@ -359,17 +360,17 @@ def is_near(case: Case, x: Any, y: Any, given: list[Any]) -> bool:
 
 
 def computed_in(case: Case) -> Any:
-    """Where the call's types do not say it: PyTorch computes in the common type of tensors with dimensions, or in its default type."""
+    """Returns the type of the computation if the call's types hide it: the common type of tensors with dimensions, or the default."""
     if not case.way.startswith(("out as", "beside", "in place, beside", "number", "in place, number", "argument")):
         return None
     dtype = getattr(torch, case.dtype) if case.dtype != "-" else torch.float32
     if case.way.partition("beside ")[2] == "float32" and dtype == torch.float64:
-        return torch.float32  # what depends on that tensor alone
+        return torch.float32  # for results that depend on that tensor alone
     return dtype if dtype.is_floating_point else torch.float32
 
 
 def around(x: Any, y: Any) -> bool:
-    """Whether what lies around them is another."""
+    """Whether the storages differ outside of the tensors."""
     hidden = []
     for one in (x, y):
         everything = whole(one.detach()).clone()
@@ -379,17 +380,17 @@ def around(x: Any, y: Any) -> bool:
 
 
 def is_unstable(case: Case, expected: Outcome) -> bool:
-    """Whether PyTorch differs from itself."""
+    """Whether repeated calls of PyTorch differ."""
     return any(compare(case, expected, run(case.prepare(same))) != "" for _ in range(3))
 
 
 class Stopped(Exception):
-    """The device does nothing more in this process."""
+    """The device fails every further call in this process."""
 
 
 def check(case: Case, tell: Callable[[str], None] = lambda phase: None) -> tuple[str, str]:
-    """How dwell differs: the kind, and more. "": it does not; "unstable": PyTorch differs from itself, when it is called again or from one
-    element to another; "impossible": there is no such call, as its inputs cannot be made."""
+    """Returns the kind of the difference and its text. "": none; "unstable": PyTorch's results vary between calls or memory layouts;
+    "impossible": the inputs cannot be made, or several elements share the memory of one result."""
     tell("prepare")
     try:
         theirs, ours = case.prepare(same), case.prepare(same)
@@ -399,9 +400,9 @@ def check(case: Case, tell: Callable[[str], None] = lambda phase: None) -> tuple
     expected = run(theirs)
     _look_for_stop(expected)
     if expected.error is not None or "attention" in case.operation:
-        run(case.prepare(same))  # what PyTorch leaves behind may end the process at its next call, with dwell or without
+        run(case.prepare(same))  # this call may make PyTorch's next one crash, without dwell too
     if expected.error is None and any(torch._debug_has_internal_overlap(t) == 1 for t in expected.written if t.layout == torch.strided):
-        return "impossible", ""  # several elements are written to one place: any of them is right
+        return "impossible", ""  # several elements are written to one place: any is right
     tell("dwell")
     got = run(ours, dt.eager())
     _look_for_stop(got)
@@ -413,8 +414,8 @@ def check(case: Case, tell: Callable[[str], None] = lambda phase: None) -> tuple
 
 
 def is_pytorchs_elsewhere(case: Case, expected: Outcome, got: Outcome, problem: str) -> bool:
-    """Whether PyTorch has dwell's values too, of the same elements in other memory: it has functions for vectors of elements behind each
-    other, which differ from those for the rest at infinities, zeros and large numbers, and adds and multiplies in another order there."""
+    """Whether PyTorch computes dwell's values from the same elements in other memory layouts. Its functions for contiguous vectors differ
+    from its scalar ones at infinities, zeros and large numbers, and add and multiply in another order."""
     if not problem.startswith(("values", "NaN", "infinity", "sign of zero")):
         return False
     try:
@@ -428,7 +429,7 @@ def is_pytorchs_elsewhere(case: Case, expected: Outcome, got: Outcome, problem: 
 
 
 def elementwise(x: Any, y: Any, z: Any) -> Any:
-    """`x`, and `z` where `y` is something else."""
+    """Returns `x`, with the elements of `z` where `y` differs."""
     if x.layout != torch.strided or not x.is_floating_point() or x.shape != z.shape or x.dtype != z.dtype:
         return x
     x, y, z = x.detach(), y.detach(), z.detach()
@@ -442,7 +443,7 @@ def _look_for_stop(outcome: Outcome) -> None:
 
 
 def is_stopped() -> bool:
-    """Whether the device does nothing more in this process, as behind a kernel that has failed."""
+    """Whether the device fails every call, as after a failed kernel."""
     if DEVICE != "cuda":
         return False
     try:

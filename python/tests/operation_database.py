@@ -1,7 +1,7 @@
 """Every way of calling an operation, on the samples of PyTorch's database of operations.
 
-A `Case` is one call of one operation: a sample, and a way of calling it. operation_comparison.py does it with PyTorch and then with dwell.
-operation_run.py goes through all cases in processes of their own; test_torch_operations.py through some.
+A `Case` is one call of one operation: a sample, and a way of calling it. operation_comparison.py calls PyTorch and then dwell.
+operation_run.py runs all cases in processes of their own; test_torch_operations.py runs some.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from torch.testing._internal.common_methods_invocations import op_db
 
-torch.set_warn_always(True)  # a warning that comes once would come to PyTorch's call only
+torch.set_warn_always(True)  # a warning that is given once would reach PyTorch's call only
 
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 TYPES = (*FLOATS, *INTEGERS, torch.bool)
 NUMBERS: tuple[Any, ...] = (0.1, -0.1, 7, -3, 0, True, 2.5, 1e6, 70000, 2**40, math.inf, math.nan, -0.0, 1e-8, -0.5)
 
-# What is in memory that nobody has written.
+# These return uninitialized memory.
 UNWRITTEN = frozenset(("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided", "resize_", "resize_as_"))
-# Their kernels stop the device at numbers out of range.
+# These kernels stop the device at numbers out of range.
 _STOPS_AT = frozenset(("nn.functional.binary_cross_entropy", "multinomial", "bernoulli"))
-# In PyTorch 2.13 they write out of the bounds of an `out` whose rows do not lie behind each other.
+# PyTorch 2.13 writes out of the bounds of a non-contiguous `out` of these.
 _OVERRUN = frozenset(("tril", "triu", "narrow_copy"))
-# In PyTorch 2.13 they leave an `out` that is strided as it was, on a CPU.
+# PyTorch 2.13 leaves a strided `out` of these unwritten on a CPU.
 _LEFT_AS_IT_WAS = frozenset(("nn.functional.gelu",))
-# Reads its indices through a pointer, which only the call by attribute shows.
+# Reads its indices through a pointer: dwell sees only calls by the attribute of torch.
 _BY_ATTRIBUTE = {"tensor_split": lambda *arguments, **keywords: torch.tensor_split(*arguments, **keywords)}
 
 
@@ -57,7 +57,7 @@ def same(tensor: Any) -> Any:
 
 
 class Copier:
-    """Copies trees of arguments, with tensors of their own: as many storages as there were, laid out as they were."""
+    """Copies trees of arguments. Keeps the layout of tensors and the sharing of storages."""
 
     def __init__(self, change: Change = same, *, grad: bool = False):
         self._change = change
@@ -100,7 +100,7 @@ class Copier:
 
 
 def whole(tensor: Any) -> Any:
-    """All that lies in its storage."""
+    """Returns the whole storage as a tensor."""
     storage = tensor.untyped_storage()
     return torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(storage, 0, (storage.nbytes() // tensor.element_size(),))
 
@@ -113,7 +113,7 @@ def transposed(tensor: Any) -> Any:
 
 
 def stepped(tensor: Any) -> Any:
-    """Every second element, from the second on, of memory that is otherwise full of ones."""
+    """Copies to every second element, from the second on, of memory filled with ones."""
     if tensor.dim() == 0:
         return torch.ones(3, dtype=tensor.dtype, device=tensor.device)[1].copy_(tensor)
     base = torch.ones((*tensor.shape[:-1], 2 * tensor.shape[-1] + 1), dtype=tensor.dtype, device=tensor.device)
@@ -121,26 +121,26 @@ def stepped(tensor: Any) -> Any:
 
 
 def shifted(tensor: Any) -> Any:
-    """Not where memory is aligned."""
+    """Copies to unaligned memory."""
     return torch.ones(tensor.numel() + 5, dtype=tensor.dtype, device=tensor.device)[3 : tensor.numel() + 3].view(tensor.shape).copy_(tensor)
 
 
 def expanded(tensor: Any) -> Any:
-    """Its first row, again and again."""
+    """Expands the first row."""
     if tensor.dim() == 0 or tensor.shape[0] == 0:
         return tensor
     return tensor[:1].clone().expand(tensor.shape)
 
 
 def lasting(tensor: Any) -> Any:
-    """Its last column, again and again."""
+    """Expands the last column."""
     if tensor.dim() < 2 or tensor.shape[-1] == 0:
         return expanded(tensor)
     return tensor[..., -1:].clone().expand(tensor.shape)
 
 
 def overlapped(tensor: Any) -> Any:
-    """Rows that share elements with the next ones."""
+    """Returns rows that share elements with the next ones."""
     if tensor.dim() == 0 or tensor.numel() == 0:
         return tensor
     flat = tensor.clone(memory_format=torch.contiguous_format)
@@ -155,7 +155,7 @@ def strided(change: Change) -> Change:
 
 
 def every_second(change: Change) -> Change:
-    """Of the tensors of a call."""
+    """Changes every second tensor of a call."""
     count = itertools.count()
     return lambda t: change(t) if next(count) % 2 else t
 
@@ -179,7 +179,7 @@ def special(dtype: Any, seed: int) -> Change:
         if tensor.dtype != dtype or tensor.layout != torch.strided:
             return tensor
         chosen = [drawn.choice(values) for _ in range(tensor.numel())]
-        # Laid out as it is, unless elements share memory.
+        # Keep the layout, unless elements share memory.
         target = tensor if torch._debug_has_internal_overlap(tensor) != 1 else tensor.clone()
         return target.copy_(torch.tensor(chosen, dtype=dtype).view(tensor.shape))
 
@@ -191,11 +191,11 @@ def special(dtype: Any, seed: int) -> Change:
 
 @dataclass
 class Attempt:
-    """A call that is ready, with inputs of its own."""
+    """A prepared call with inputs of its own."""
 
     call: Callable[[], Any]
     inputs: list[Any] = field(default_factory=list)
-    written: list[Any] = field(default_factory=list)  # whose contents afterwards count, with all that lies around them
+    written: list[Any] = field(default_factory=list)  # compared after the call, with the memory around them
 
 
 Prepare = Callable[[Change], Attempt]
@@ -215,7 +215,7 @@ class Case:
 
 @dataclass
 class Sample:
-    """One of the database's, with what calls it."""
+    """A sample of the database, and its operation."""
 
     op: Any
     dtype: Any
@@ -261,7 +261,7 @@ def prepare_in_place(sample: Sample, layout: Change = same) -> Prepare:
 
 
 def prepare_out(sample: Sample, results: Any, make: Callable[[Any, list[Any]], Any], change_type: Change = same) -> Prepare:
-    """`results`: those of the call, of which `make` makes what they are written to, given a result and the inputs."""
+    """Prepares a call with `out=`. `make` creates each output from a result of the call and the inputs."""
 
     def prepare(change: Change) -> Attempt:
         arguments, keywords, copier = sample.copied(change)
@@ -305,7 +305,7 @@ def prepare_gradients(sample: Sample, *, twice: bool = False, layout: Callable[[
 
 
 def weights_like(result: Any) -> Any:
-    """Gradients that are not all the same, made the same each time."""
+    """Returns gradients of different values, the same each time."""
     if result.layout != torch.strided:
         return torch.ones_like(result)
     steps = torch.arange(result.numel(), dtype=torch.float64) % 7 * 0.25 - 0.6
@@ -316,17 +316,17 @@ def weights_like(result: Any) -> Any:
 
 
 def samples_of(op: Any, dtype: Any, device: str = DEVICE) -> Iterator[Sample]:
-    """The database's samples, the same each time."""
+    """Yields the database's samples, the same each time."""
     torch.manual_seed(1)
     random.seed(1)
     np.random.seed(1)
-    # Not by op.sample_inputs, which looks through the stack of its callers for each sample.
+    # Avoid op.sample_inputs, which inspects the call stack for each sample.
     for number, sample in enumerate(op.sample_inputs_func(op, device, dtype, False)):
         yield Sample(op, dtype, number, sample.input, tuple(sample.args), dict(sample.kwargs))
 
 
 def results_of(sample: Sample) -> Any:
-    """Of PyTorch, None where it refuses."""
+    """Returns PyTorch's results, or None on an error."""
     try:
         torch.manual_seed(5)
         arguments, keywords, _ = sample.copied(same)
@@ -336,7 +336,7 @@ def results_of(sample: Sample) -> Any:
 
 
 def is_taken(op: Any, dtype: Any) -> bool:
-    """Whether dwell takes any part of it, at this type."""
+    """Whether dwell takes any part of the first three samples at this type."""
     before = dt.stats()["taken"]
     for sample in itertools.islice(samples_of(op, dtype), 3):
         attempt = prepare_call(sample)(same)
@@ -357,7 +357,7 @@ def other_type(dtype: Any) -> list[Any]:
 
 
 def result_ways(sample: Sample) -> Iterator[tuple[str, Prepare]]:
-    """`out=`, into what is right, of another type, of another size, and into what it reads."""
+    """Calls with `out=`: fitting, of another layout, size or type, and in memory of the inputs."""
     if not sample.op.supports_out or "out" in sample.kwargs:
         return
     results = results_of(sample)
@@ -422,7 +422,7 @@ def is_number(value: Any) -> bool:
 
 
 def number_ways(sample: Sample) -> Iterator[tuple[str, Prepare]]:
-    """A number of Python's where the sample has a tensor, and others where it has a number."""
+    """Replaces a tensor by Python numbers, and numbers by others."""
     if sample.args and isinstance(sample.args[0], torch.Tensor):
         for number in NUMBERS:
             changed = sample.with_input(1, number)
@@ -444,7 +444,7 @@ def number_ways(sample: Sample) -> Iterator[tuple[str, Prepare]]:
 
 
 def type_ways(sample: Sample) -> Iterator[tuple[str, Prepare]]:
-    """Tensors of two types, the second one with dimensions or without."""
+    """Calls with tensors of two types, the second with dimensions or without."""
     if not sample.args or not isinstance(sample.args[0], torch.Tensor) or not isinstance(sample.input, torch.Tensor):
         return
     other = sample.args[0]
@@ -475,7 +475,7 @@ def without_fast_paths(function: Any) -> Any:
 
 
 def ways_of(sample: Sample, taken: bool) -> Iterator[tuple[str, Prepare]]:
-    """All ways of calling a sample, each with its name: the later ones of a type for few of its samples."""
+    """Yields all ways of calling a sample by name. Most ways apply to the first samples only."""
     op, number = sample.op, sample.number
     yield "value", prepare_call(sample)
     if not taken:
@@ -521,8 +521,8 @@ def ways_of(sample: Sample, taken: bool) -> Iterator[tuple[str, Prepare]]:
 
 
 def is_safe(sample: Sample) -> bool:
-    """Whether its integers are numbers and not indices, at which a device stops when they are out of range; and no division ends the
-    process, as that of the smallest integer by -1 does."""
+    """Whether integers are values, not indices, which stop the device when out of range. Excludes divisions: the smallest integer by -1
+    ends the process."""
     if sample.dtype.is_floating_point:
         return True
     if not type(sample.op).__name__.endswith(("UfuncInfo", "ReductionOpInfo")):
@@ -531,7 +531,7 @@ def is_safe(sample: Sample) -> bool:
 
 
 def cases_of(name: str, dtype: Any, taken: bool | None = None) -> Iterator[Case]:
-    """All cases of an operation at a type; `taken`: whether dwell takes part of it, None: to be seen."""
+    """Yields all cases of an operation at a type. `taken`: whether dwell takes part of it; None: try."""
     op = OPERATIONS[name]
     if taken is None:
         taken = is_taken(op, dtype)
@@ -558,7 +558,7 @@ def types_of(name: str, device: str = DEVICE) -> list[Any]:
 
 
 def types_and_errors(name: str) -> list[str]:
-    """What an operation's cases are asked for by: types, and "-" for its errors."""
+    """Returns an operation's values of `dtype` in `cases`: its types, and "-" for its errors."""
     return [*(str(dtype).removeprefix("torch.") for dtype in types_of(name)), *(["-"] if OPERATIONS[name].error_inputs_func else [])]
 
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Goes through PyTorch's database of operations with dwell.torch, and says where it differs from PyTorch alone.
+"""Compares dwell.torch with PyTorch alone on PyTorch's database of operations.
 
     PYTHONPATH=build/release/python python/tests/operation_run.py [--device cpu|cuda] [--jobs N] [--shard I/N] [--ops PATTERN]
         [--types f32,...] [--ways PATTERN] [--seconds LIMIT] [--case SECONDS] [--out FOLDER] [--verbose]
 
-Cases run in processes of their own (`--jobs`, default: one a core), so that a sample that ends its process or hangs is named, and the
-others go on. Prints what differs and is not known, a table by operation and kind, and last `operations: 122277 cases, 12 differ (12 known),
-...`. Leaves operations.json in the folder (default: $OUT, else build/operations). Exit status 0: nothing differs but what is known,
-at most one case in 10,000, and nothing is called known that does not differ any more (where all was gone through).
+Cases run in worker processes (`--jobs`, default: one a core): a crash or a hang is reported, and the others continue. Prints new
+differences, a table by operation and kind, and last `operations: 122277 cases, 12 differ (12 known), ...`. Writes operations.json to the
+folder (default: $OUT, else build/operations). Exit status 0: no new differences, at most one difference in 10,000 cases, no case left
+out for lack of time and, in a run of all cases, no entry of known_differences.py without a difference.
 """
 
 import argparse
@@ -33,9 +33,9 @@ MOST_DIFFERENCES = 1 / 10000
 
 
 def work(journal: int, ways: str) -> int:
-    """Reads what to do from the standard input, a line a type of an operation; writes what came out. Says in the journal what runs."""
+    """Reads items from standard input, one type of an operation a line, and writes the results. Notes the running case in the journal."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # what PyTorch prints is no answer
+    os.dup2(2, 1)  # keeps PyTorch's output out of the answers
     import faulthandler
 
     faulthandler.enable()
@@ -54,7 +54,7 @@ def work(journal: int, ways: str) -> int:
     def answer(**what: Any) -> None:
         answers.write(json.dumps(what) + "\n")
 
-    with database.dt.eager():  # what is built and started once
+    with database.dt.eager():  # warm up
         torch.ones(3, device=database.DEVICE).add_(1).sum().item()
     print("ready", file=answers)
     for line in sys.stdin:
@@ -76,14 +76,14 @@ def work(journal: int, ways: str) -> int:
             if isinstance(error, comparison.Stopped) or comparison.is_stopped():
                 answer(done=item, ways=by_way, stopped=str(error))
                 return 3
-            # Of the database itself: samples for which something is not installed.
+            # The database itself fails: its samples need a missing package.
             answer(done=item, ways=by_way, broken=f"{type(error).__name__}: {str(error)[:300]}")
             continue
         answer(done=item, ways=by_way)
     return 0
 
 
-# ---- All of them ----------------------------------------------------------------------------------------------------------------------
+# ---- The run --------------------------------------------------------------------------------------------------------------------------
 
 
 class Worker:
@@ -112,12 +112,12 @@ class Worker:
         assert self.process.stdin is not None
         self.item = item
         self._since = time.monotonic()
-        with contextlib.suppress(BrokenPipeError):  # seen as the end of its output
+        with contextlib.suppress(BrokenPipeError):  # reported as the end of its output
             self.process.stdin.write(json.dumps(item).encode() + b"\n")
             self.process.stdin.flush()
 
     def lines(self) -> list[bytes] | None:
-        """What it has written since; None: it has closed its output."""
+        """Returns the lines written since the last call; None at the end of the output."""
         assert self.process.stdout is not None
         data = self.process.stdout.read()
         if data is None:
@@ -128,12 +128,12 @@ class Worker:
         return lines
 
     def at(self) -> list[str]:
-        """Number, phase and name of the case that it is at, as the journal has it."""
+        """Returns number, phase and name of the running case, from the journal."""
         text = os.pread(self.journal.fileno(), 600, 0).decode(errors="replace").strip()
         return text.split("\t")[1:] if text.count("\t") == 3 else ["0", "start", "-"]
 
     def stands_for(self) -> float:
-        """Seconds since the journal has changed."""
+        """Returns the seconds since the journal last changed."""
         now = os.pread(self.journal.fileno(), 600, 0)
         if now != self._seen:
             self._seen, self._since = now, time.monotonic()
@@ -195,7 +195,7 @@ def go_through(items: list[dict[str, Any]], arguments: argparse.Namespace, folde
         return True
 
     def over(worker: Worker, why: str) -> None:
-        """It has ended, or is ended: names the case, and goes on with the next one in another process."""
+        """Ends a worker, reports its case, and continues with the next case in another process."""
         nonlocal ends_early
         selector.unregister(worker.process.stdout)  # type: ignore[arg-type]
         workers.remove(worker)
@@ -231,7 +231,7 @@ def go_through(items: list[dict[str, Any]], arguments: argparse.Namespace, folde
         if time.monotonic() > deadline:
             results.left_out += [f"{item['operation']} {item['dtype']}: no time" for item in waiting]
             waiting.clear()
-            for worker in workers:  # all at once: a process that has a GPU takes seconds to end
+            for worker in workers:  # all first: a process with a GPU takes seconds to end
                 worker.kill()
             for worker in workers:
                 if worker.item is not None:
