@@ -1,7 +1,7 @@
-"""What a program of fuzz_torch.py may do. A step gets what the program has so far, and draws the rest; what it returns is kept.
+"""The steps of fuzz_torch.py's programs. A step gets the program's state and random numbers; its result is kept.
 
-With PyTorch alone and inside of a context it must do the same, but for the last digits of fractions: these become no condition, integer,
-index or byte. And it must not do what ends PyTorch alone.
+A step must do the same with PyTorch alone and in a context, except for rounding: no fraction becomes a condition, integer, index or byte.
+It must not crash PyTorch alone.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MOST_TENSORS = 10
 
 
 class State:
-    """What a program has made, and what it has seen."""
+    """The tensors and storages of a program, and the values it has read."""
 
     def __init__(self, eager: bool) -> None:
         self.tensors: list[Any] = []
@@ -57,7 +57,7 @@ def pick(state: State, draw: random.Random) -> Any:
 
 
 def floats(state: State, draw: random.Random) -> Any:
-    """One of floats that has no part in a graph, as a tensor of its own where there is none."""
+    """Picks a tensor of floats, detached. Converts one of another type."""
     one = pick(state, draw)
     return one.detach() if one.is_floating_point() else one.detach().double()
 
@@ -68,7 +68,7 @@ def vector(state: State, draw: random.Random, size: int = 4) -> Any:
 
 
 def tame(value: Any) -> Any:
-    """Keeps numbers where a difference of one unit in the last place stays one."""
+    """Limits numbers to a range that does not amplify a rounding error."""
     return torch.nan_to_num(value, 0.5, 2.0, -2.0).clamp(-3, 3) if value.is_floating_point() else value
 
 
@@ -76,7 +76,7 @@ def tame(value: Any) -> Any:
 
 _UNARY = ["neg", "abs", "relu", "sigmoid", "tanh", "exp", "sin", "cos", "sqrt", "square", "erf", "clone", "logical_not"]
 _BINARY = ["add", "sub", "mul", "maximum", "minimum", "atan2", "lt", "hypot"]
-# Operations whose result jumps when an input is rounded differently, and the smooth one that replaces each for fractions.
+# Operations that jump when an input is rounded differently, and their smooth replacements for fractions.
 _SMOOTH = {"logical_not": "neg", "lt": "sub", "atan2": "hypot", "sqrt": "square", "any": "amax", "argmax": "amax", "max": "amax"}
 _ROWS = ["sum", "mean", "amax", "argmax", "softmax", "cumsum", "logsumexp", "std", "norm", "max", "prod", "any", "log_softmax"]
 
@@ -172,7 +172,7 @@ def typed(state: State, draw: random.Random) -> Any:
     return one.to(draw.choice([torch.float64, torch.float32] if one.is_floating_point() else [torch.float64, torch.int64, torch.bool]))
 
 
-# ---- Views, and what is gone ------------------------------------------------------------------------------------------------------------
+# ---- Views, deletions, replaced memory --------------------------------------------------------------------------------------------------
 
 
 @step(8)
@@ -249,7 +249,7 @@ def as_bytes(of: Any) -> Any:
 
 
 def may_be_resized(one: Any) -> bool:
-    """PyTorch itself crashes where memory is shared with other processes, or copied lazily."""
+    """PyTorch itself crashes if memory is shared with other processes, or copied lazily."""
     return bool(one.resizable() and one.nbytes() and not one.is_shared() and not torch._C._is_cow_tensor(as_bytes(one)))
 
 
@@ -286,7 +286,7 @@ def writes_storage(state: State, draw: random.Random) -> None:
     elif kind == 2:
         one[0] = 1
     else:
-        # Bytes tell the last bit of numbers. PyTorch takes seconds for a large storage.
+        # Keep only the length: bytes show rounding. PyTorch takes seconds for a large storage.
         state.seen.append(len(one.tolist()) if one.nbytes() <= 4096 else one.nbytes())
 
 
@@ -324,7 +324,7 @@ def pickles(state: State, draw: random.Random) -> Any:
 
 @step(2)
 def other_names_of_memory(state: State, draw: random.Random) -> Any:
-    """In itself alone: PyTorch leaves the other name behind when memory is replaced."""
+    """Uses a private copy: PyTorch leaves aliases behind when it replaces memory."""
     one = pick(state, draw).detach().resolve_neg().clone()
     other = draw.choice([lambda: torch.from_dlpack(one), lambda: torch.from_numpy(one.numpy()), lambda: torch.as_tensor(one.numpy())])()
     made = []
@@ -348,11 +348,11 @@ def other_names_of_memory(state: State, draw: random.Random) -> Any:
 def lazy_copies(state: State, draw: random.Random) -> Any:
     one = pick(state, draw).detach()
     if not one.untyped_storage().resizable():
-        one = one.clone()  # PyTorch itself crashes when a lazy copy of memory without an allocator (that of a loaded file) is written
+        one = one.clone()  # PyTorch crashes at a write to a lazy copy of memory without an allocator (a loaded file)
     return torch._lazy_clone(one)
 
 
-# ---- Looks ------------------------------------------------------------------------------------------------------------------------------
+# ---- Reads ------------------------------------------------------------------------------------------------------------------------------
 
 
 @step(4)
@@ -367,7 +367,7 @@ def reads(state: State, draw: random.Random) -> None:
                 lambda: flat.double().numpy(force=True).tolist(),
                 lambda: bool(flat[0] if not one.is_floating_point() else flat[0].abs() * 0 + 1),
                 lambda: float(f"{flat[0].double():.3f}"),
-                lambda: len(repr(one.abs().round() if one.is_floating_point() else one)),  # no sign of zero, no last digit
+                lambda: len(repr(one.abs().round() if one.is_floating_point() else one)),  # hides the sign of zero and rounding
                 lambda: float(flat.double().sum()),
                 lambda: [int(number) for number in flat.clamp(0, 1).long()],
             ]
@@ -455,11 +455,11 @@ def transforms(state: State, draw: random.Random) -> Any:
 
 
 class Sub(torch.Tensor):
-    """Without anything of its own."""
+    """An empty subclass."""
 
 
 class Wrapped(torch.Tensor):
-    """Has its numbers in another tensor, and no memory."""
+    """Wraps another tensor; has no memory."""
 
     inner: Any
 
@@ -523,7 +523,7 @@ def threads(state: State, draw: random.Random) -> Any:
     def work() -> None:
         with dt.eager() if state.eager and draw.random() < 0.5 else contextlib.nullcontext():
             made.append(one * 2)
-            with contextlib.suppress(RuntimeError):  # an expanded tensor, which is not written
+            with contextlib.suppress(RuntimeError):  # an expanded tensor cannot be written
                 one.add_(0.5).clamp_(-3, 3)
             made.append(one.sum())
 

@@ -1,15 +1,14 @@
-"""A fuzzer of contexts: random programs of operations, views, storages that are replaced, pickles, transforms, subclasses, threads and
-forks do the same inside of `dwell.torch.eager()` as with PyTorch alone.
+"""A fuzzer of contexts. Runs random programs of operations, views, replaced storages, pickles, transforms, subclasses, threads and forks in
+`dwell.torch.eager()`, and compares them with PyTorch alone.
 
     PYTHONPATH=build/release/python build/python-venv/bin/python python/tests/fuzz_torch.py --programs 100000 --jobs 2
-    ... fuzz_torch.py --show 4711          # the program of that number, step by step
+    ... fuzz_torch.py --show 4711          # one program, step by step
     ... fuzz_torch.py --seed 4711 --programs 1
 
-A number gives the same program each time. A program that differs is made shorter as long as it still does, and printed; one that ends the
-process is named by its number and shortened in processes of its own. The exit status is 1 if there was any.
+A number gives the same program each time. Programs that differ are shortened and printed; those that end the process are shortened in
+processes of their own. The exit status is 1 if there was any.
 
-With AddressSanitizer, on the CPU, which sees memory of others that is touched: build the library with it, and the extension by a compiler
-that adds it, both of GCC.
+With AddressSanitizer, on the CPU: build the library with it, and the extension by a compiler that adds it, both of GCC.
 
     cmake -B build/asan-python -D CMAKE_BUILD_TYPE=RelWithDebInfo -D CMAKE_CXX_COMPILER=g++ -D DWELL_SANITIZE=address \\
         -D DWELL_UNITY=ON -D DWELL_BUILD_PYTHON=ON -D Python_EXECUTABLE="$PWD/build/python-venv/bin/python"
@@ -39,7 +38,7 @@ import dwell.torch as dt
 import torch
 from fuzz_steps import STEPS, State
 
-Step = tuple[str, int]  # what it does, and the seed of what it draws
+Step = tuple[str, int]  # name, and seed of its random numbers
 
 
 # ---- Programs ---------------------------------------------------------------------------------------------------------------------------
@@ -65,7 +64,7 @@ def run(steps: list[Step], eager: bool) -> State:
 
 
 def looks(state: State) -> list[Any]:
-    """What the program has in the end."""
+    """Returns what the program has seen, and its tensors at the end."""
     looked: list[Any] = list(state.seen)
     for one in state.tensors:
         strides = tuple(stride for stride, size in zip(one.stride(), one.shape, strict=True) if size > 1)
@@ -75,7 +74,7 @@ def looks(state: State) -> list[Any]:
     return looked
 
 
-# Two in the last place of a number of 16 bits, which other steps may double a few times.
+# Two units in the last place of float16: other steps may double a rounding error a few times.
 _NEAR = 2e-3
 
 
@@ -88,7 +87,7 @@ def equal(a: Any, b: Any) -> bool:
 
 
 def differs(steps: list[Step], seed: int) -> str | None:
-    """How, in words."""
+    """Returns how dwell differs, or None."""
     draw = random.Random(seed)
     options: dict[str, Any] = {"capacity": draw.choice([1, 3, 50, 1000]), "resident": draw.random() < 0.03}
     expected = looks(run(steps, False))
@@ -106,7 +105,7 @@ def differs(steps: list[Step], seed: int) -> str | None:
 
 
 def shorter(steps: list[Step], fails: Callable[[list[Step]], bool]) -> list[Step]:
-    """The same without steps that it fails without."""
+    """Removes steps while the program fails."""
     size = len(steps) // 2
     while size >= 1:
         at = 0
@@ -121,7 +120,7 @@ def shorter(steps: list[Step], fails: Callable[[list[Step]], bool]) -> list[Step
 
 
 def failing(seeds: Iterator[int] | range, shorten: bool = True) -> Iterator[tuple[int, str, list[Step]]]:
-    """Programs that differ: number, how, and steps."""
+    """Yields programs that differ: number, difference, steps."""
     for seed in seeds:
         steps = program(seed)
         how = differs(steps, seed)
@@ -142,7 +141,7 @@ def _quiet() -> None:
 
 
 def _worker(first: int, count: int, at: str) -> int:
-    """Writes the number of the program that it runs into a file."""
+    """Runs programs, and writes the number of the current one to a file."""
     _quiet()
     failures = 0
     with open(at, "r+b", buffering=0) as file:
@@ -159,7 +158,7 @@ def _worker(first: int, count: int, at: str) -> int:
 
 
 def _ends(steps: list[Step], seed: int) -> bool:
-    """Whether they end a process of their own."""
+    """Whether the steps end or hang a process of their own."""
     command = [sys.executable, __file__, "--steps", json.dumps(steps), "--seed", str(seed)]
     try:
         return subprocess.run(command, capture_output=True, timeout=300, check=False).returncode not in (0, 1)
