@@ -1,4 +1,4 @@
-"""Shared by the tests: the device under test, and operators that work on every one."""
+"""Shared by the tests: the device under test, and operators for every device."""
 
 import functools
 import os
@@ -26,7 +26,7 @@ DWELL_OPERATOR(append)(dwell::Group g, dwell::Span<dwell::u32> number, dwell::u3
 DWELL_OPERATOR(fail)(dwell::Group g, dwell::i32 code) {
   if (g.rank() == 0) g.fail(code);
 }""",
-    # Says that it has started, and runs until the host lets it go, or for twenty seconds.
+    # Reports its start; runs until the host releases it, at most twenty seconds.
     "hold": """
 DWELL_OPERATOR(hold)(dwell::Group g, dwell::Span<dwell::u32> latch) {
   using namespace dwell::device;
@@ -52,13 +52,13 @@ def appended(count: int) -> int:
 
 @functools.cache
 def device() -> str:
-    """The first GPU, where there is one and DWELL_TEST_DEVICE names nothing else."""
+    """Returns DWELL_TEST_DEVICE; by default the first GPU, or the CPU if there is none."""
     gpus = (one.device for one in dwell.devices() if one.device != "cpu")
     return os.environ.get("DWELL_TEST_DEVICE") or next(gpus, "cpu")
 
 
 class Operators:
-    """The operators above, of one runtime: defined at once, as a definition waits for tasks that run."""
+    """Defines all operators above in a runtime at once: a definition waits for running tasks."""
 
     def __init__(self, runtime: dwell.Runtime) -> None:
         for future in [runtime.define_async(name, source) for name, source in SOURCES.items()]:
@@ -67,7 +67,7 @@ class Operators:
 
 
 class Latch:
-    """A task that runs as long as the test likes."""
+    """A task that runs until the test releases it."""
 
     def __init__(self, runtime: dwell.Runtime, ops: Operators) -> None:
         self.words = runtime.allocate(2, "uint32", memory="host")
@@ -89,7 +89,7 @@ class Latch:
 
 @pytest.fixture(scope="session")
 def rt():
-    # All parts: the first `after` of some test is behind a task that waits for that test.
+    # All parts: otherwise the first use of one waits for running tasks, such as the latch of that test.
     with dwell.Runtime(device(), workers=2 if device() == "cpu" else 0, task_timeout=0, parts="all") as runtime:
         yield runtime
 
@@ -113,7 +113,7 @@ def cpu(rt):
 
 
 def run_python(code: str, *, timeout: float = 300, check: bool = True, **environment: str) -> subprocess.CompletedProcess:
-    """Runs a program of its own."""
+    """Runs a program in a process of its own."""
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)],
         capture_output=True,

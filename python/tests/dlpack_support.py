@@ -1,4 +1,4 @@
-"""Shared by the tests of DLPack: its structures, and a producer of them."""
+"""Shared by the tests of DLPack: its structures, and a producer."""
 
 import ctypes
 
@@ -47,18 +47,18 @@ ctypes.pythonapi.PyCapsule_IsValid.argtypes = [ctypes.py_object, ctypes.c_char_p
 
 
 def held_by(capsule):
-    """What a capsule points to, a Managed or a ManagedVersioned. It is the capsule's."""
+    """Returns the Managed or ManagedVersioned in a capsule. The capsule owns it."""
     for kind, name in ((Managed, b"dltensor"), (ManagedVersioned, b"dltensor_versioned")):
         if ctypes.pythonapi.PyCapsule_IsValid(capsule, name):
             return kind.from_address(ctypes.pythonapi.PyCapsule_GetPointer(capsule, name))
     raise TypeError(f"{capsule} holds no tensor, or has been used")
 
 
-lent = []  # what capsules point to, for ever
+lent = []  # contents of capsules, kept forever
 
 
 class Producer:
-    """An array that shares the memory of one of NumPy or PyTorch by DLPack alone, as it is told."""
+    """Shares an array of NumPy or PyTorch by DLPack alone, with the given fields."""
 
     def __init__(self, memory, *, version=(1, 1), device=(1, 0), code=2, bits=32, flags=0, shape=None, strides=None, offset=0):
         self.memory, self.version, self.device, self.flags = memory, version, device, flags

@@ -1,4 +1,4 @@
-"""What operators take, and what is refused with which words."""
+"""Arguments that operators take, and the messages for those they refuse."""
 
 import array
 import ctypes
@@ -230,7 +230,7 @@ def test_a_temporary_lives_until_its_task_has_run(rt, ops, latch, cpu):
     ticket = ops.axpy(2, before, result, after=latch.ticket)
     del before
     assert gone() is not None
-    noise = [np.full(100_000, 7, "f4") for _ in range(20)]  # would take the memory, if it were free
+    noise = [np.full(100_000, 7, "f4") for _ in range(20)]  # would reuse the memory if it were free
     latch.release()
     ticket.wait()
     assert set(result.read()) == {2}
@@ -319,11 +319,11 @@ DWELL_OPERATOR(count)(dwell::Group g, dwell::Span<dwell::u32> runs) { if (g.rank
 def test_a_task_without_link_begins_a_new_chain(rt, ops):
     from conftest import Latch
 
-    ops.nothing(link=True).wait()  # the first link of a runtime holds back all after
+    ops.nothing(link=True).wait()  # the first link of a runtime holds back all later tasks
     latch = Latch(rt, ops)
     latch.await_start()
     number = rt.array([0], "uint32")
-    behind = ops.append(rt.array([0], "uint32"), 9, link=True)  # the task that holds
+    behind = ops.append(rt.array([0], "uint32"), 9, link=True)  # follows the running latch
     ops.append(number, 1)
     ops.append(number, 2, link=True).wait(60)
     assert number.read().tolist() == [33]
@@ -341,7 +341,7 @@ def test_order(rt, ops):
     ticket.wait()
     assert number.read()[0] == appended(50)
 
-    # Only now: the first link of a runtime waits for all before it.
+    # After the first link of the runtime, which waits for all earlier tasks.
     latch = Latch(rt, ops)
     latch.await_start()
     number.write([0])

@@ -48,7 +48,7 @@ def test_functions_of_floats(rt, dtype):
     tolerance = TOLERANCE[dtype]
     x = rng.uniform(0.1, 0.9, (5, 7)).astype(dtype)
     lazy = of(rt, x)
-    results = {name: getattr(dwell, name)(lazy) for name in UNARY}  # all at once: also a test of order
+    results = {name: getattr(dwell, name)(lazy) for name in UNARY}  # all pending together: also tests their order
     for name, result in results.items():
         assert result.dtype == lazy.dtype, name
         check(result, UNARY[name](x.astype("f8")), tolerance)
@@ -119,7 +119,7 @@ def test_operators_and_numbers(rt):
     a = of(rt, x)
     check((2 - a) / 4 + 3 * a**2 - a // 2 + 7 % a, (2 - x) / 4 + 3 * x**2 - x // 2 + 7 % x, 1e-6)
     check(2.0**a, 2**x)
-    check(x + a, x * 2)  # an array of NumPy on the left
+    check(x + a, x * 2)  # a NumPy array on the left
     check(a + rt.array(x), x * 2)
     check(np.float32(2) * a, x * 2)
     n = of(rt, np.arange(6))
@@ -250,7 +250,7 @@ def test_failures_do_not_spread(rt):
         with pytest.raises(dwell.TaskFailed):
             wait(missing)
         del missing
-        again = [dwell.take(a, of(rt, np.array([i, 3]))) * 2 for i in range(4)]  # in its memory
+        again = [dwell.take(a, of(rt, np.array([i, 3]))) * 2 for i in range(4)]  # reuses its memory
         for i, one in enumerate(again):
             check(one, x[[i, 3]] * 2)
 

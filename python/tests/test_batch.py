@@ -1,4 +1,4 @@
-"""dwell.Batch: each operation against NumPy, what operands may be, how long they live, errors."""
+"""dwell.Batch: each operation against NumPy, types and lifetimes of operands, errors."""
 
 import gc
 import threading
@@ -140,7 +140,7 @@ def test_arrays_of_others(rt, batch, cpu):
     batch.flush().wait()
     assert np.array_equal(to, (x[::2, ::-2] + x[0, :3]) * 2)
     a = dwell.asarray(x, runtime=rt) * 3
-    batch.assign(to, a[:2, :3])  # a lazy array: what it is now
+    batch.assign(to, a[:2, :3])  # a lazy array: its current value
     batch.flush().wait()
     assert np.array_equal(to, x[:2, :3] * 3)
 

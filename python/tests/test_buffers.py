@@ -1,4 +1,4 @@
-"""Memory: buffers, and what is shared with other libraries."""
+"""Memory: buffers, and memory shared with other libraries."""
 
 import gc
 import struct
@@ -298,7 +298,7 @@ def test_dlpack_out_waits_for_tasks(rt, ops, latch, cpu):
     latch.await_start()
     x, y = rt.array(np.ones(3, "f4")), rt.array(np.zeros(3, "f4"))
     ticket = ops.axpy(2, x, y, after=latch.ticket)
-    y.__dlpack__(stream=-1)  # asks for no order
+    y.__dlpack__(stream=-1)  # -1: no synchronization
     assert not ticket.done
     __import__("threading").Timer(0.1, latch.release).start()
     assert np.from_dlpack(y).tolist() == [2, 2, 2]

@@ -1,4 +1,4 @@
-"""What is said of a call that fits no signature: one line."""
+"""Errors of calls that match no signature: one line each."""
 
 import re
 
@@ -73,7 +73,7 @@ def test_indirect_calls_are_explained(rt):
 
 
 def test_every_signature_is_understood():
-    """Names of parameters are found in what nanobind says of each function."""
+    """Finds the parameters' names in nanobind's docstring of each function."""
     count = 0
     for owner in [_dwell, *(one for one in vars(_dwell).values() if isinstance(one, type))]:
         for name, function in vars(owner).items():

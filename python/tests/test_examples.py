@@ -1,4 +1,4 @@
-"""Every example runs, and so does the program in the package's own words."""
+"""Runs every example, the programs in the documentation and that in the package's docstring."""
 
 import re
 from pathlib import Path
@@ -20,7 +20,7 @@ def test_the_docstring():
     assert "[2.5 4.5 6.5]" in run_python(program).stdout
 
 
-# What a document's programs take for granted.
+# Imports that a document's programs omit.
 BEFORE = {
     "docs/python.md": "import asyncio\nimport numpy as np\n",
 }
@@ -35,7 +35,7 @@ DOCUMENTS = [str(path.relative_to(ROOT)) for path in [ROOT / "README.md", *sorte
 
 @pytest.mark.parametrize("document", [document for document in DOCUMENTS if programs(document)])
 def test_programs_in_the_documentation(document):
-    """All of one run in one namespace."""
+    """Runs all programs of a document in one namespace."""
     if document in ("docs/choose.md", "docs/torch.md"):
         pytest.importorskip("torch")
     run_python("\n".join([BEFORE.get(document, ""), *programs(document)]), timeout=500)  # the extension for PyTorch may have to be built

@@ -1,4 +1,4 @@
-"""Variables of operators and structures of the runtime, looked at while it works."""
+"""Inspects variables of operators and structures of a running runtime."""
 
 import gc
 import threading

@@ -1,5 +1,5 @@
-"""The package as users get it: the wheel of script/wheel, and `pip install .`, each in an empty environment. What is compiled comes from
-the build folder that this test belongs to."""
+"""The package as users install it: the wheel of script/wheel, and `pip install .`, each in an empty environment. Compiled files come from
+this test's build folder."""
 
 import os
 import re
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(
     not CACHE.exists() or "DWELL_PORTABLE:BOOL=ON" not in CACHE.read_text(), reason="dwell is not that of a build of the preset release"
 )
 
-# Nothing but the package: no NumPy, and a cache that no other build has filled.
+# Uses the package alone: no NumPy, an empty cache.
 PROGRAM = """
 import array, importlib.metadata, importlib.util, pathlib, sys
 import dwell
@@ -60,7 +60,7 @@ def succeed(*command, **environment) -> str:
 
 
 def empty_environment(folder) -> Path:
-    """Its Python."""
+    """Creates an environment and returns its Python."""
     succeed(sys.executable, "-m", "venv", folder)
     return folder / "bin/python"
 
@@ -100,7 +100,7 @@ def test_the_wheel_has_the_tool(installed, tmp_path):
 
 
 def test_pytorch_finds_the_backend_by_its_name(installed, tmp_path):
-    """Without the extension, which takes a minute to build for each installation."""
+    """Turns off the extension, which takes a minute to build for each installation."""
     pytest.importorskip("torch")
     program = """
 import torch
@@ -114,7 +114,7 @@ assert "dwell.torch" in sys.modules and dwell.__file__.startswith(sys.prefix)
 
 
 def test_pip_install_from_the_source_tree(tmp_path):
-    """In an environment of pip's own, which has what pyproject.toml says; without the tool, as a library that it needs is not found."""
+    """Builds in pip's own environment with the requirements of pyproject.toml. Leaves out the tool: a library it needs is not found."""
     python = empty_environment(tmp_path / "environment")
     requirements = re.search(r"requires = \[(.*)\]", (ROOT / "pyproject.toml").read_text())[1].replace('"', "").split(", ")
     if run(python, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", tmp_path / "requirements", *requirements).returncode != 0:

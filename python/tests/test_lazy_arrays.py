@@ -1,4 +1,4 @@
-"""Lazy arrays: what is computed when, memory that is shared, errors, threads, lifetimes."""
+"""Lazy arrays: order of evaluation, shared memory, errors, threads, lifetimes."""
 
 import gc
 import threading
@@ -33,7 +33,7 @@ def test_nothing_runs_before_it_is_asked_for(rt):
     dropped = a * 3
     del dropped
     rt.flush().wait()
-    assert tasks(rt) <= before + 3  # a product and a sum, and nothing for what nobody can see
+    assert tasks(rt) <= before + 3  # a product and a sum; the dropped result is not computed
 
 
 def test_shared_results_are_computed_once(rt):
@@ -47,7 +47,7 @@ def test_shared_results_are_computed_once(rt):
     assert not shared.lazy
     assert dwell._dwell.array_stats(rt).operations == operations + 6
     doubled = a
-    for _ in range(100):  # twice as many at each step, were it not for that
+    for _ in range(100):  # doubles the work at each step if a result is computed twice
         doubled = (doubled + doubled) * 0.5
     check(doubled, np.arange(8))
 
@@ -59,7 +59,7 @@ def test_long_expressions_are_split(rt):
     for i in range(500):
         y, expected = (y + i) * 0.5, (expected + i) * 0.5
     check(y, expected, 1e-12)
-    for _ in range(20000):  # would overflow the stack as a whole
+    for _ in range(20000):  # would overflow the stack as one expression
         y = y - 1
     check(y, expected - 20000, 1e-9)
     many = [of(rt, x + i) for i in range(60)]
@@ -87,7 +87,7 @@ def test_writes_come_behind_reads(rt):
     check(again, np.full(6, 5))
     check(a, [7, 0, 7, 0, 7, 0])
     b = of(rt, x, copy=True)
-    b[1:] = b[:-1]  # as if all were read first
+    b[1:] = b[:-1]  # reads all before it writes
     check(b, [0, 0, 1, 2, 3, 4])
     b[:] = b[::-1] + b
     check(b, [4, 3, 3, 3, 3, 4])
@@ -97,13 +97,13 @@ def test_writes_come_behind_reads(rt):
     child = b * 2
     parent = child + 1
     child.numpy()
-    child += 100  # the parent has the value of before
+    child += 100  # the parent keeps the earlier value
     check(parent, (np.array([4, 3, 3, 3, 3, 4]) + 20) * 2 + 1)
 
 
 def test_memory_of_others(rt, cpu):
     x = np.arange(6, dtype="f4")
-    a, part = of(rt, x), of(rt, x[2:])  # the same memory under two names
+    a, part = of(rt, x), of(rt, x[2:])  # two aliases of one memory
     lazy = part * 2
     a += 10
     check(lazy, np.arange(2, 6) * 2)
@@ -169,7 +169,7 @@ def test_large_memory_is_released_early(cpu):
     with dwell.Runtime("cpu", workers=1) as rt:
         total = of(rt, 0.0)
         before = most = taken()
-        for i in range(180):  # 1.3 GB together, each of another size
+        for i in range(180):  # 1.3 GB in total, each of another size
             a = dwell.full((1 << 18) + (i << 14), 1, dtype="float32", runtime=rt)
             total += a[-1]
             del a
@@ -188,7 +188,7 @@ def test_no_elements_and_no_dimensions(rt):
     none += 1
     none[...] = 5
     single = of(rt, np.float64(2.0), copy=True)
-    assert (single * dwell.ones(3, runtime=rt)).dtype == dwell.ElementType.f32  # as a number beside tensors
+    assert (single * dwell.ones(3, runtime=rt)).dtype == dwell.ElementType.f32  # a tensor without dimensions promotes like a number
     single += 1
     single[...] = single * single
     assert single.item() == 9 and single.sum().item() == 9 and single.reshape((1, 1)).tolist() == [[9]]
@@ -233,7 +233,7 @@ def test_graphs(rt):
     assert np.array_equal(y.read(), np.arange(6) * 2 + 1)
 
 
-# ---- Numbers of Python, errors -----------------------------------------------------------------------------------------------------
+# ---- Python numbers, errors --------------------------------------------------------------------------------------------------------
 
 
 def test_numbers_of_python(rt):
@@ -290,7 +290,7 @@ def test_errors(rt):
         dwell.zeros([1] * 9, runtime=rt)
     with pytest.raises(dwell.OutOfMemory):
         dwell.zeros((2**40, 2**40), runtime=rt).flush()
-    check(a + 1, np.full((2, 3), 2))  # nothing is broken
+    check(a + 1, np.full((2, 3), 2))  # the runtime still works
 
 
 # ---- Threads, lifetimes ------------------------------------------------------------------------------------------------------------
@@ -327,11 +327,11 @@ def test_arrays_keep_their_runtime(cpu):
     z += 1
     del rt
     gc.collect()
-    check(y, [1, 2, 3, 4])  # it was collected before memory changed
+    check(y, [1, 2, 3, 4])  # collected before the memory changed
     z += 1
     del z, y
     gc.collect()
-    assert x.tolist() == [2, 3, 4, 5]  # written, though nobody has asked for it
+    assert x.tolist() == [2, 3, 4, 5]  # written, although nothing read it
 
 
 def test_a_closed_runtime(cpu):

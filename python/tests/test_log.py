@@ -1,4 +1,4 @@
-"""The log: lines of operators at loggers, callables, files, and read from the runtime."""
+"""The log: operators' lines at loggers, callables and files, and read from the runtime."""
 
 import gc
 import logging
@@ -28,7 +28,7 @@ def opened(log: object, **options: object) -> dwell.Runtime:
 
 
 def hand_over(rt: dwell.Runtime) -> list[dwell.LogRecord]:
-    """All lines so far: those of complete tasks are there when the loop has left."""
+    """Returns all lines so far. Parks the loop first: the lines of complete tasks are then there."""
     rt.park()
     lines = list(rt.logs())
     rt.resume()
@@ -243,7 +243,7 @@ def test_a_callable_may_use_the_runtime_but_not_close_it(unraisable) -> None:
 
 
 def test_closing_hands_over_what_a_slow_callable_has_left() -> None:
-    """The thread that closes has let go of the GIL, for which the callable waits."""
+    """The closing thread releases the GIL: the callable waits for it."""
     lines = []
 
     def take(line: dwell.LogRecord) -> None:
@@ -286,7 +286,7 @@ def test_ends_do_not_deadlock_on_the_gil(end: str) -> None:
 
 
 def test_nothing_is_called_once_the_interpreter_has_ended() -> None:
-    """A runtime that opens behind the end logs to a callable that must not be called."""
+    """A runtime opened after the interpreter's end must not call its callable."""
     done = run_python(
         f"""
         import atexit
@@ -305,7 +305,7 @@ def test_nothing_is_called_once_the_interpreter_has_ended() -> None:
 
 
 class Holder:
-    """Holds a runtime that calls it."""
+    """Owns a runtime that calls `take`."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -328,7 +328,7 @@ def test_a_callable_that_is_in_use_is_not_collected() -> None:
     say(1).wait()
     hand_over(rt)
     del rt
-    gc.collect()  # the operator keeps the runtime
+    gc.collect()  # the operator keeps the runtime alive
     taken = [one for one in gc.get_objects() if type(one) is Holder]
     say(2).wait()
     assert len(taken) == 1

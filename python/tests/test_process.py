@@ -1,4 +1,4 @@
-"""Life in a process: import, interpreter exit, forks, signals, the command line."""
+"""A process with dwell: import, interpreter exit, forks, signals, the command line."""
 
 import json
 import os
@@ -58,7 +58,7 @@ def test_import_is_light():
     "code",
     [
         "",
-        "spin(100_000_000)",  # in flight at the end
+        "spin(100_000_000)",  # in flight at exit
         "t = [nothing() for _ in range(1000)]",
         "rt.close()",
         "del rt",
@@ -78,7 +78,7 @@ def test_import_is_light():
 )
 def test_the_interpreter_ends(code):
     done = run(code, timeout=30, **({} if "daemon" in code else {"DWELL_PYTHON_LEAKS": "1"}))
-    if "daemon" not in code:  # a thread that is frozen in the middle leaks what it holds, and may see the runtime closed
+    if "daemon" not in code:  # a thread frozen at exit leaks its objects, and may see the runtime closed
         assert "Traceback" not in done.stderr, done.stderr
         if "builtins" not in code:
             assert "nanobind" not in done.stderr, done.stderr
@@ -291,7 +291,7 @@ def test_build_info():
         assert caught.value.message == info.left_out["cuda"]
 
 
-# How Python code is called by a runtime: the runtime is opened with ``call`` where a line or a warning comes.
+# Ways in which a runtime calls Python code. For log lines, ``call`` is an option of the runtime.
 CALLED = {
     "done": "nothing().add_done_callback(call)",
     "host node": "g = dwell.Graph(); g.add_host('h', call); rt.launch(rt.instantiate(g)); del g",
@@ -351,7 +351,7 @@ print("goes on")
 
 @pytest.fixture
 def real(tmp_path):
-    """Runs the tool that was built, in a folder of the test's own."""
+    """Returns a function that runs the built tool with a live directory of its own."""
     file = os.environ.get("DWELL_TEST_TOOL", "")
     if not os.access(file, os.X_OK):
         pytest.skip("DWELL_TEST_TOOL does not name the command line tool")

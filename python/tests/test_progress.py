@@ -1,4 +1,4 @@
-"""What is said while a compiler takes long: to a callback, on a terminal, elsewhere."""
+"""Progress of a slow compilation: to a callback, on a terminal, elsewhere."""
 
 import os
 import pty
@@ -17,7 +17,7 @@ SOURCE = "DWELL_OPERATOR(slow)(dwell::Group) {}"
 
 @pytest.fixture
 def slow_compiler(tmp_path, monkeypatch):
-    """Takes 2.4 seconds for each source, and has no cache."""
+    """Delays each compilation by 2.4 seconds; starts with an empty cache."""
     compiler = shutil.which(os.environ.get("DWELL_CXX") or "c++")
     if compiler is None:
         pytest.skip("no C++ compiler")
@@ -79,7 +79,7 @@ def test_progress_takes_a_callable_or_a_bool():
 
 
 def on_terminal(progress: str, *, terminal: bool = True) -> str:
-    """What a program writes to stderr."""
+    """Returns what a program writes to stderr."""
     program = f"import dwell\nwith dwell.Runtime('cpu', workers=1, progress={progress}) as rt: rt.define('slow', '{SOURCE}')\n"
     ours, theirs = pty.openpty() if terminal else os.pipe()
     process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(program)], stderr=theirs)
@@ -88,7 +88,7 @@ def on_terminal(progress: str, *, terminal: bool = True) -> str:
     try:
         while part := os.read(ours, 4096):
             written += part
-    except OSError:  # Linux's end of a terminal that nobody has open
+    except OSError:  # Linux's end of file on a terminal that no process has open
         pass
     finally:
         os.close(ours)
@@ -97,7 +97,7 @@ def on_terminal(progress: str, *, terminal: bool = True) -> str:
 
 
 def shown(written: str) -> str:
-    """What is left of a line on a terminal."""
+    """Returns the line as a terminal shows it."""
     line: list[str] = []
     at = 0
     for letter in written:

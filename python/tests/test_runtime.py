@@ -156,7 +156,7 @@ def test_definitions_in_the_background(rt):
         future.result(60)
         assert not called_off
     except concurrent.futures.CancelledError:
-        pass  # also where cancel() came while another thread ended it
+        pass  # also if another thread ended it during cancel()
     with pytest.raises(dwell.InvalidArgument, match=r"identifier|name"):
         rt.define_async("no name", "")
 

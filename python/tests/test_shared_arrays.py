@@ -1,4 +1,4 @@
-"""Arrays shared with PyTorch and CuPy on the CPU and on a GPU: the same memory both ways, errors, and on a GPU the order of streams."""
+"""Arrays shared with PyTorch and CuPy on the CPU and on a GPU: shared memory both ways, errors, and order of a GPU's streams."""
 
 import contextlib
 import gc
@@ -24,17 +24,17 @@ def why_no_gpu():
 
 
 class Side:
-    """A runtime on a device, and PyTorch beside it on the same."""
+    """A runtime and PyTorch on the same device."""
 
     def __init__(self, device):
         self.device = device
         self.on_gpu = device != "cpu"
-        # All parts: the first `after` of some test is behind a task that waits for that test.
+        # All parts: otherwise the first use of one waits for running tasks, such as the latch of that test.
         self.rt = dwell.Runtime(device, workers=0 if self.on_gpu else 2, task_timeout=0, parts="all")
         self.ops = Operators(self.rt)
 
     def tensor(self, *shape, dtype="float32"):
-        """0, 1, 2 ..., of bools every second."""
+        """Returns 0, 1, 2 ...; for bool, false and true in turn."""
         count = int(np.prod(shape))
         values = torch.arange(count) % 2 if dtype == "bool" else torch.arange(count)
         made = values.to(getattr(torch, dtype)).reshape(shape).to(self.device)
@@ -69,7 +69,7 @@ def gpu(side):
 
 @contextlib.contextmanager
 def held_up(side, y, value):
-    """The ticket of a task that sets y and waits a while for another task to end. Nothing else is to be allocated meanwhile."""
+    """Yields the ticket of a task that sets y after a latch, released in 0.1 s. Allocate nothing meanwhile."""
     x = side.rt.array(np.full(y.size, value, "f4"))
     latch = Latch(side.rt, side.ops)
     latch.await_start()
@@ -85,13 +85,13 @@ def held_up(side, y, value):
 
 
 def same(seen, expected):
-    """Whether a dwell.Array or a dwell.Buffer holds the elements of a tensor."""
+    """Whether a dwell.Array or dwell.Buffer equals a tensor."""
     array = seen.astype("float64").numpy() if isinstance(seen, dwell.Array) else seen.read()
     return array.tolist() == expected.double().cpu().tolist()
 
 
 class Interface:
-    """Memory of a tensor by __cuda_array_interface__ alone, as CuPy and Numba have it."""
+    """Shares a tensor's memory by __cuda_array_interface__ alone, as CuPy and Numba do."""
 
     def __init__(self, tensor, *, typestr="<f4", readonly=False, **other):
         strides = tuple(stride * tensor.element_size() for stride in tensor.stride())
@@ -276,18 +276,18 @@ def test_exports_elsewhere_are_refused(side):
 def test_consumers_see_what_tasks_have_computed(side):
     y = side.rt.array(np.zeros(1000, "f4"))
     with held_up(side, y, 2) as ticket:
-        y.__dlpack__(stream=-1)  # asks for no order
+        y.__dlpack__(stream=-1)  # -1: no synchronization
         assert not ticket.done
         seen = torch.from_dlpack(y)
         assert ticket.done
     assert (seen + 1).tolist() == [3] * 1000
 
 
-CYCLES = 200_000_000  # of a kernel that does nothing: some 100 ms
+CYCLES = 200_000_000  # of an idle kernel: some 100 ms
 
 
 def late(stream, count=4096):
-    """A tensor that holds 3 once the stream has come to it, and 0 before; whether it has is what `done` says."""
+    """Returns a tensor of 0 that the stream sets to 3 after `CYCLES`, and the event that follows."""
     x = torch.zeros(count, device="cuda:0")
     torch.cuda.synchronize()
     done = torch.cuda.Event()
@@ -332,7 +332,7 @@ def test_tasks_come_behind_the_stream_that_an_interface_names(gpu):
 def test_streams_see_what_tasks_have_computed(gpu):
     y = gpu.rt.array(np.zeros(4096, "f4"))
     stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):  # memory and code of PyTorch, which would wait for the task that holds the device
+    with torch.cuda.stream(stream):  # warm up: PyTorch's allocations and kernels would wait for the running task
         torch.equal(torch.ones(4096, device="cuda") * 2, torch.full((4096,), 4.0, device="cuda"))
     torch.cuda.synchronize()
     with held_up(gpu, y, 2) as ticket, torch.cuda.stream(stream):
@@ -372,7 +372,7 @@ def test_interfaces_go_out_without_a_copy(gpu, dtype):
     assert interface["data"] == (buffer.address, False)
     assert (interface["version"], interface["shape"], interface["strides"], interface["stream"]) == (3, (2, 3), None, None)
 
-    class Bare:  # without DLPack, which PyTorch might rather use
+    class Bare:  # without DLPack, which PyTorch might prefer
         __cuda_array_interface__ = interface
 
     seen = torch.as_tensor(Bare(), device="cuda:0")

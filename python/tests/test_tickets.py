@@ -43,7 +43,7 @@ def test_the_gil_is_free_while_waiting(latch):
     latch.await_start()
     threading.Timer(0.3, latch.release).start()
     start = time.monotonic()
-    latch.ticket.wait()  # would never end
+    latch.ticket.wait()  # never ends if the GIL is held
     assert time.monotonic() - start < 10
 
 
@@ -79,7 +79,7 @@ def test_callbacks(rt, ops, latch):
 
     def callback(ticket):
         threads.append(threading.get_ident())
-        heard.set_result((ticket.position, ops.nothing().wait()))  # may use the runtime
+        heard.set_result((ticket.position, ops.nothing().wait()))  # a callback may use the runtime
 
     latch.ticket.add_done_callback(callback)
     assert not threads
@@ -156,7 +156,7 @@ def test_await_is_cancelled(ops, latch):
 
 @pytest.fixture
 def parked(rt):
-    """The runtime, in which nothing begins until it is resumed."""
+    """Parks the runtime, and yields a function that resumes it."""
     rt.park()
     left = [None]
 
@@ -324,7 +324,7 @@ def test_exceptions_of_other_callbacks_keep_their_traceback(rt, ops, monkeypatch
         )().wait()
         check()
 
-    # Of calls on the thread that asks nothing is wrapped.
+    # Errors of calls on the calling thread are not wrapped.
     with pytest.raises(Own, match="the disk is full") as info:
         rt.capture(raises_own)
     assert traceback.extract_tb(info.value.__traceback__)[-1].name == "raises_own"
