@@ -1,4 +1,4 @@
-"""dwell.torch: order, looks at results, hazards and memory, modes of PyTorch's."""
+"""dwell.torch: order, sync points, hazards and memory, PyTorch's modes."""
 
 import copy
 import ctypes
@@ -15,14 +15,14 @@ from torch_support import DEVICE, dt, made, outcome, outcomes, taken, torch
 
 
 def added(x: "torch.Tensor") -> "torch.Tensor":
-    """x + 1, which is not there yet."""
+    """Returns x + 1, still pending."""
     before = taken()
     result = x + 1
     assert taken() == before + 1
     return result
 
 
-# ---- Looks at what is not there yet ----------------------------------------------------------------------------------------------------
+# ---- Sync points -----------------------------------------------------------------------------------------------------------------------
 
 LOOKS = {
     "item": lambda x: x[0].item(),
@@ -72,7 +72,7 @@ def test_numpy_sees_the_result() -> None:
 
 
 def address_in(capsule: object) -> int:
-    """Of the data of a DLPack capsule: the first field."""
+    """Returns the data pointer of a DLPack capsule: the first field."""
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     return ctypes.c_void_p.from_address(pointer(capsule, b"dltensor")).value or 0
@@ -90,7 +90,7 @@ ADDRESSES = {
 @pytest.mark.skipif(DEVICE != "cpu", reason="memory of the host")
 @pytest.mark.parametrize("name", ADDRESSES)
 def test_addresses_lead_to_the_result(name: str) -> None:
-    """Read past PyTorch, which would run what is pending."""
+    """Reads memory past PyTorch, which would run pending operations."""
     x = made(8)
     with dt.eager():
         y = added(x)
@@ -204,7 +204,7 @@ def test_errors_are_pytorchs(name: str) -> None:
     x = made(16)
     expected, got = outcomes(lambda: WRONG[name](x))
     if name.startswith("division") and DEVICE != "cpu":
-        assert torch.equal(got, expected)  # kernels on a GPU look for no 0
+        assert torch.equal(got, expected)  # kernels on a GPU do not check for 0
         return
     assert isinstance(expected, RuntimeError)
     assert (type(got), str(got)) == (type(expected), str(expected))
@@ -226,7 +226,7 @@ def test_unused_results_are_not_computed() -> None:
     x = made(64)
 
     def tasks() -> int:
-        """Without one for each burst that nobody has asked for: it computes what is there at that moment."""
+        """Counts tasks, except one for each idle flush: that computes all results alive at that moment."""
         stats = dt.stats()
         return stats["tasks"] - stats["flushed"]["idle"]
 
@@ -285,7 +285,7 @@ def test_no_memory_is_left_behind() -> None:
             return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
     def descriptors() -> list[str]:
-        """What they are of, but for operators: programs that run often become some."""
+        """Lists the files of all descriptors, except operators': programs that run often become operators."""
         links = [f"/proc/self/fd/{number}" for number in os.listdir("/proc/self/fd")]
         files = [os.readlink(link) for link in links if os.path.lexists(link)]
         return sorted(re.sub(r"\[\d+\]", "", file) for file in files if not file.startswith("/memfd:dwell_"))
@@ -300,10 +300,10 @@ def test_no_memory_is_left_behind() -> None:
                 if i % 1000 == 0:
                     y.sum().item()
 
-    work(170_000)  # what is opened once is open then
+    work(170_000)  # opens the lasting descriptors
     gc.collect()
     files = descriptors()
-    # A million operations at a time. Compilers keep memory too, when programs that run often are compiled: that comes to an end.
+    # A million operations a round. Compiling frequent programs keeps memory too, but only in the first rounds.
     grown = []
     for _ in range(4):
         before = memory()
@@ -315,12 +315,12 @@ def test_no_memory_is_left_behind() -> None:
     assert grown[-1] < 16 << 20, grown
     deadline = time.monotonic() + 60
     while len(descriptors()) > len(files) and time.monotonic() < deadline:
-        time.sleep(0.1)  # the compiler of such an operator may run
+        time.sleep(0.1)  # the compiler of an operator may still run
     left = descriptors()
     assert len(left) <= len(files), (files, left)
 
 
-# ---- Modes of PyTorch's ----------------------------------------------------------------------------------------------------------------
+# ---- PyTorch's modes -------------------------------------------------------------------------------------------------------------------
 
 
 def test_versions_are_counted() -> None:

@@ -1,4 +1,4 @@
-"""The benchmarks of PyTorch run, and see wrong results."""
+"""The benchmarks of PyTorch: they run, and detect wrong results."""
 
 import json
 import os
@@ -19,7 +19,7 @@ sys.path.insert(0, str(BENCH))
 import torch_loops  # noqa: E402
 import torch_programs  # noqa: E402
 
-# Of torch.nn.LSTM and GRU on the CPU, PyTorch runs operations that dwell does not record.
+# On the CPU, torch.nn.LSTM and GRU call operations that dwell does not record.
 NOT_RECORDED = ("torch.nn.LSTM", "torch.nn.GRU")
 
 
@@ -103,7 +103,7 @@ def test_limited_ends_what_takes_too_long() -> None:
 
 
 def test_kalman_filter_inverts() -> None:
-    """Newton's iterations are enough: the filter is that with an exact inverse."""
+    """Newton's iterations converge: the filter equals one with an exact inverse."""
     place = torch_programs.Place("cpu", torch.float64)
     program = torch_programs.kalman(place, 20)
     program.begin(1)

@@ -1,4 +1,4 @@
-"""How the extension's sources are shared out to compilers."""
+"""The extension's build: shares of sources for compilers, and the extension of a wheel."""
 
 from __future__ import annotations
 

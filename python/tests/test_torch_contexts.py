@@ -1,4 +1,4 @@
-"""dwell.torch: contexts, statistics, the published interface, bursts, torch.compile, processes that are forked off."""
+"""dwell.torch: contexts, statistics, the published interface, bursts, torch.compile, forked processes."""
 
 import ctypes
 import os
@@ -271,7 +271,7 @@ def test_a_resident_loop_starts_and_stops() -> None:
         a.add_(x)
         with dt.eager(resident=True):
             b.add_(a).add_(x)
-            a.copy_(b.sort()[0])  # not taken
+            a.copy_(b.sort()[0])  # run by PyTorch
             b.mul_(a)
             recording.replay()
             b.add_(c)
@@ -302,7 +302,7 @@ def test_a_compiled_function_runs_by_dwell() -> None:
         return torch.softmax(torch.relu(x @ w) * 0.1 + 1, -1).sin().mean(0)
 
     compiled = torch.compile(function, backend="dwell", dynamic=True)
-    graphs = torch._dynamo.utils.counters["stats"]["unique_graphs"]  # of the whole process
+    graphs = torch._dynamo.utils.counters["stats"]["unique_graphs"]  # counts the whole process
     for rows in (3, 5, 8):
         x = made(rows, 16)
         before = taken()
@@ -326,7 +326,7 @@ def test_a_context_may_be_compiled_inside() -> None:
     assert torch.equal(expected, got)
 
 
-# ---- Processes that are forked off -----------------------------------------------------------------------------------------------------
+# ---- Forked processes ------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.skipif(DEVICE != "cpu", reason="PyTorch does not use a GPU in a process that was forked off")

@@ -1,4 +1,4 @@
-"""dwell.torch: the key of PyTorch's dispatcher under which operations are taken, and the mode of Python's where none fits."""
+"""dwell.torch: the dispatch key under which operations are taken, and the Python mode if no key fits."""
 
 import os
 import subprocess
@@ -53,7 +53,7 @@ def test_a_foreign_key_is_not_used() -> None:
 
 
 def test_programs_run_in_the_mode() -> None:
-    """Those of other tests, fewer."""
+    """Runs fewer programs of other tests in the mode."""
     here = Path(__file__).parent
     files = [str(here / f"test_torch{name}.py") for name in ("", "_programs", "_recordings", "_layouts")]
     some = "not left_behind and (not types_and_layouts or sum or pow or lerp)"

@@ -1,4 +1,4 @@
-"""Calls from Python that go straight to dwell: which do, and that the others stay PyTorch's."""
+"""The fast path from Python to dwell: calls that take it, and calls that stay PyTorch's."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _collected() -> Iterator[None]:
 
 
 def fast(call: Callable[[], Any]) -> int:
-    """How many calls of it went straight."""
+    """Counts the operations of a call that took the fast path."""
     before = dwell.torch.stats()["fast"]
     call()
     return int(dwell.torch.stats()["fast"] - before)
@@ -38,7 +38,7 @@ def x() -> Any:
 
 
 def calls(x: Any) -> dict[str, Callable[[], Any]]:
-    """By name; all are to go straight. Each works on a copy where it writes."""
+    """Returns calls by name, all for the fast path. Those that write use a copy."""
     y = x + 1
     return {
         "add": lambda: torch.add(x, y),
@@ -98,7 +98,7 @@ def test_functions_keep_their_identity(x: Any) -> None:
 
 
 def test_older_tables_of_functions_find_them() -> None:
-    """Their hash has not changed: compilers have such tables."""
+    """Keeps the hash of functions: compilers have tables of them."""
     program = """
 import torch
 def all_of(owner, kind):
@@ -184,7 +184,7 @@ def test_inference_mode_takes_the_dispatcher(x: Any) -> None:
         assert fast(lambda: torch.mul(x, x)) == 0
         made = torch.mul(x, x)
         assert made.is_inference()
-    assert fast(lambda: torch.mul(made, 2)) == 0  # it counts no versions
+    assert fast(lambda: torch.mul(made, 2)) == 0  # an inference tensor counts no versions
 
 
 def test_autocast_chooses_types(x: Any) -> None:
@@ -289,7 +289,7 @@ def test_arguments_may_have_names_and_other_kinds(x: Any) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
 def test_host_numbers_are_computed_at_once(dtype: str, x: Any) -> None:
-    """An optimiser counts its steps so, and looks at the number: what was collected has nothing to do with it."""
+    """Optimizers count and read their steps this way: this must not flush collected operations."""
     count = torch.tensor(0, dtype=getattr(torch, dtype))
     dwell.torch.flush()
     x.mul_(2)
@@ -308,7 +308,7 @@ def test_host_numbers_are_computed_at_once(dtype: str, x: Any) -> None:
 
 def test_collected_host_numbers_keep_their_order() -> None:
     count = torch.tensor(1.5)
-    count.mul_(4)  # on a CPU it is collected
+    count.mul_(4)  # collected on a CPU
     count += 1
     assert count.item() == 7
     other = torch.tensor([2, 3])
@@ -354,7 +354,7 @@ def test_only_contexts_change_calls(x: Any) -> None:
 
 
 def test_threads_that_share_a_collector_end() -> None:
-    """Letting go of tensors, which asks for the lock of the interpreter, happens under the lock of the collector."""
+    """Releases tensors under the collector's lock: releasing them takes the GIL."""
     from threading import Thread
 
     numpy = pytest.importorskip("numpy")
@@ -364,7 +364,7 @@ def test_threads_that_share_a_collector_end() -> None:
             a = torch.ones(8, device=DEVICE)
             for _ in range(2000):
                 a = torch.add(a, 1).mul_(0.5)
-                torch.add(torch.from_numpy(numpy.ones(8, dtype=numpy.float32)), 1)  # Python lets go of its memory
+                torch.add(torch.from_numpy(numpy.ones(8, dtype=numpy.float32)), 1)  # Python frees its memory
             assert torch.allclose(a, torch.ones_like(a))
 
     threads = [Thread(target=work) for _ in range(4)]

@@ -1,4 +1,4 @@
-"""dwell.torch in processes that are forked off: data loaders, whose workers have the memory and none of the threads."""
+"""dwell.torch in forked processes: workers of data loaders have the parent's memory and none of its threads."""
 
 import gc
 import os
@@ -11,14 +11,14 @@ import pytest
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 from torch_support import DEVICE, compare, dt, made, outcome, outcomes, torch
 
-# PyTorch and Python warn of forks in processes with threads, which all of these are.
+# PyTorch and Python warn of forks in processes with threads.
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 _SECONDS = 60
 
 
 class Rows(Dataset):
-    """What a function makes of the rows of a tensor."""
+    """Applies a function to the rows of a tensor."""
 
     def __init__(self, rows: Any, function: Callable[[Any], Any] = lambda row: row):
         self.rows, self.function = rows, function
@@ -31,7 +31,7 @@ class Rows(Dataset):
 
 
 class Drawn(IterableDataset):
-    """Random numbers of the worker's."""
+    """Draws random numbers in the worker."""
 
     def __iter__(self) -> Iterator[Any]:
         for _ in range(6):
@@ -94,7 +94,7 @@ def test_workers_compute(what: str) -> None:
 
 def compare_all(expected: Any, got: Any, what: str) -> None:
     if isinstance(expected, Exception):
-        # The text holds where in the worker it was raised.
+        # The text contains the worker's traceback.
         assert (type(got), str(got).splitlines()[-1]) == (type(expected), str(expected).splitlines()[-1])
         return
     compare(expected, got, what)
@@ -216,7 +216,7 @@ def test_memory_of_a_device_is_an_error_of_pytorchs_in_a_worker() -> None:
 
 
 def test_children_of_os_fork() -> None:
-    """What is collected at the fork is run once, by the parent."""
+    """Runs operations collected before the fork once, in the parent."""
     with dt.eager():
         x = torch.ones(8, device=DEVICE) + 1
         host = torch.ones(8) + 1
@@ -234,7 +234,7 @@ def test_children_of_os_fork() -> None:
 
 
 def status_of_child(program: Callable[[], bool]) -> int:
-    """0 when it returns True in a process that is forked off, within half a minute."""
+    """Returns 0 if `program` returns True in a forked process within half a minute."""
     pid = os.fork()
     if pid == 0:
         status = 2
@@ -282,7 +282,7 @@ def test_children_do_not_record() -> None:
 
 
 def test_forks_beside_threads_that_collect() -> None:
-    """Children that are forked off while other threads collect and flush do not wait for their locks."""
+    """Forks while other threads collect and flush: the child must not wait for their locks."""
     stop = threading.Event()
 
     def collects() -> None:

@@ -1,4 +1,4 @@
-"""Random programs in contexts: fuzz_torch.py has what they do, and runs many."""
+"""Runs some random programs of fuzz_torch.py in contexts."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""dwell.torch: every operation that is taken, for every type and layout of its tensors, against PyTorch's own."""
+"""dwell.torch: every taken operation against PyTorch's, for every type and layout of its tensors."""
 
 import os
 import re
@@ -18,7 +18,7 @@ aten = torch.ops.aten
 
 
 def numbers(dtype: Any, *sizes: int) -> Any:
-    """The same each time: between -2 and 2, or -8 and 8; not 0."""
+    """Returns the same numbers each time: not 0, between -2 and 2 for floats, -8 and 8 for integers."""
     count = torch.Size(sizes).numel()
     steps = (torch.arange(count, device=DEVICE) * 7 + 3) % 17 - 8
     steps += (steps == 0) * 5
@@ -148,12 +148,12 @@ def call(operation: Any, arguments: tuple[Any, ...], **more: Any) -> Any:
     return operation(*arguments[: len(arguments) - bool(keywords)], **keywords, **more)
 
 
-# PyTorch 2.13 writes results of these as if they lay behind each other, some out of bounds.
+# PyTorch 2.13 writes results of these as if contiguous, some out of bounds.
 _ONLY_BEHIND_EACH_OTHER = ("gelu", "_softmax", "_log_softmax", "tril", "triu")
 
 
 def apart(name: str, result: Any) -> Any:
-    """Memory for a result, of elements that do not lie behind each other."""
+    """Returns non-contiguous memory for a result."""
     if result.dim() == 0 or name in _ONLY_BEHIND_EACH_OTHER:
         return torch.empty_like(result)
     return result.new_zeros(*result.shape[:-1], result.shape[-1] * 2)[..., ::2]
@@ -164,7 +164,7 @@ def written_arguments(overload: Any) -> list[str]:
 
 
 def forms(name: str, arguments: Arguments, dtype: Any, layout: str, other: str) -> dict[str, Callable[[bool], Any]]:
-    """Of an operation: by itself, in place, with results that are given; of tensors made anew, or wider ones."""
+    """Returns the forms of a call: by itself, in place, with given results. Each creates its tensors, in float64 if `wide`."""
 
     def given(wide: bool) -> tuple[Any, ...]:
         x = LAYOUTS[layout](dtype)
@@ -213,7 +213,7 @@ def test_types_and_layouts(entry: str) -> None:
     assert taken() - before > len(_FLOATS), "it is not taken"
 
 
-# PyTorch makes these of others where autograd has a part in them.
+# PyTorch composes these of other operations under autograd.
 _MADE_OF_OTHERS: dict[str, Arguments] = {
     "selu": lambda x, y: (x,),
     "selu_": lambda x, y: (x,),
@@ -246,7 +246,7 @@ def test_the_table_has_every_operation_that_is_taken() -> None:
             for dtype in (torch.float32, torch.int32):
                 for run in forms(name, arguments, dtype, "contiguous", "the same").values():
                     outcomes(lambda r=run: r(False))
-    key = re.compile(r"^Fake: registered at .*unboxed \]$", re.MULTILINE)  # others are passed
+    key = re.compile(r"^Fake: registered at .*unboxed \]$", re.MULTILINE)  # others fall through
     all_names = [name for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::")]
     kept = {name for name in all_names if key.search(torch._C._dispatch_dump(name))}
     assert len(kept) > 300

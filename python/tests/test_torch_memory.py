@@ -1,4 +1,4 @@
-"""dwell.torch: memory that is replaced, hidden state of tensors, and code of PyTorch's that reads memory past its dispatcher."""
+"""dwell.torch: replaced memory, hidden state of tensors, and PyTorch code that reads memory past the dispatcher."""
 
 import contextlib
 import copy
@@ -16,7 +16,7 @@ by_key = pytest.mark.skipif("__import__('os').environ.get('DWELL_TORCH_KEY')", r
 
 
 def same(call: Callable[[], Any], what: Any = None) -> None:
-    """In a context as without."""
+    """Checks that a call does the same in a context as without."""
     expected, got = outcomes(call)
     if isinstance(expected, Exception) or isinstance(got, Exception):
         assert (type(got), str(got)) == (type(expected), str(expected)), what
@@ -143,7 +143,7 @@ REPLACED = {
 
 @pytest.mark.parametrize("name", REPLACED)
 def test_memory_may_be_replaced(name: str) -> None:
-    for _ in range(3):  # freed memory holds its old values at times
+    for _ in range(3):  # freed memory may keep its old values
         same(REPLACED[name], name)
 
 
@@ -156,7 +156,7 @@ def test_memory_that_is_replaced_unseen_is_an_error() -> None:
     y = made(4)
     with dt.eager():
         y + t  # reads t, so that nothing guards it
-        torch._C.StorageBase.resize_(storage, 1 << 20)  # past what is watched
+        torch._C.StorageBase.resize_(storage, 1 << 20)  # bypasses the watched functions
         with pytest.raises(RuntimeError, match=message):
             dt.flush()
         assert torch.equal(y + 1, made(4) + 1), "it goes on"
@@ -357,7 +357,7 @@ READS: dict[str, Callable[[Any], Any]] = {
 
 
 def twice(x: Any) -> Any:
-    """Two storages have the same memory."""
+    """Uses one memory through several storages."""
     a = x * 2
     b = torch.from_dlpack(a)
     c = torch.from_numpy(a.numpy())
@@ -390,7 +390,7 @@ def test_code_that_reads_memory_itself_is_called_again() -> None:
 @only_cpu
 @by_key
 def test_unseen_reads_are_errors() -> None:
-    """Of a thread that was there before the first context."""
+    """Reads in a thread older than the first context."""
     done = run_python(
         """
         import threading, torch, dwell.torch as dt
@@ -435,7 +435,7 @@ def test_jiterator_kernels_see_what_was_collected() -> None:
 
 
 def test_is_shared_works_on_pending_tensors() -> None:
-    """PyTorch looks at the memory's address, and ends the process when that is an error."""
+    """PyTorch reads the memory's address: an error there ends the process."""
     with dt.eager():
         x = torch.ones(4) + 1
         assert not x.untyped_storage().is_shared()

@@ -1,4 +1,4 @@
-"""dwell.torch: numbers beside tensors, odd arguments, and types of results that are given, against PyTorch's own."""
+"""dwell.torch: numbers beside tensors, odd arguments, and types of given results, against PyTorch."""
 
 import math
 from collections.abc import Callable
@@ -15,11 +15,11 @@ _SHORT = [torch.float16, torch.bfloat16]
 _TYPES = [
     torch.float32, torch.float64, *_SHORT, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool
 ]  # fmt: skip
-# None of them is a number of 16 bits.
+# None is exact as a 16-bit float.
 _NUMBERS = [0.1, -0.1, 1.1, -0.7, 1 / 3, 7.77, 2049]
 
 Function = Callable[[Any, float], Any]
-# On both of PyTorch's backends their results follow from how many digits of the number there are.
+# Results depend on the precision of the number, on both of PyTorch's backends.
 _OF_NUMBERS: dict[str, Function] = {
     "eq": lambda x, n: x == n,
     "ne": lambda x, n: x != n,
@@ -59,7 +59,7 @@ def gradient(function: Callable[[Any], Any], x: Any) -> Any:
 
 
 def check_all(runs: list[tuple[Any, Callable[[], Any]]]) -> None:
-    """All in one context: to enter one takes longer than an operation."""
+    """Runs all in one context: entering one takes longer than an operation."""
     expected = [outcome(run) for _, run in runs]
     with dt.eager():
         got = [outcome(run) for _, run in runs]
@@ -130,7 +130,7 @@ def test_fractions_beside_whole_numbers_are_of_the_default_type() -> None:
         torch.set_default_dtype(torch.float32)
 
 
-# ---- Functions of their own for some numbers ---------------------------------------------------------------------------------------------
+# ---- Numbers with special functions ------------------------------------------------------------------------------------------------------
 
 _SPECIAL = [0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0, 0.5, -2.0, 3.0, 1e-40, 6e4, -1e30]
 
@@ -177,8 +177,8 @@ def test_nan_bounds(dtype: Any) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, *_SHORT])
 def test_weights_between(dtype: Any) -> None:
-    x, y = (made(2, 64) * 2 - 1).to(dtype)  # larger ones cancel to less than what the tolerance of a result near 0 is for
-    # In f32 the difference is rounded: from which end it is taken is seen.
+    x, y = (made(2, 64) * 2 - 1).to(dtype)  # larger numbers cancel: their errors exceed the tolerance near 0
+    # The difference rounds in f32: the result shows from which end it is interpolated.
     one, large = torch.ones(3, device=DEVICE), torch.full((3,), 2.0**25, device=DEVICE)
     for weight in (-3.0, -0.5, -0.4999, -0.1, 0.0, 0.4999, 0.5, 0.7, 1.0, 2.0, math.inf, math.nan):
         for given in (weight, torch.full_like(x, weight)):
@@ -218,7 +218,7 @@ Runs = list[tuple[Any, Callable[[], Any]]]
 
 
 def written(overload: Any, given: tuple[Any, ...], results: list[Any], wanted: Any) -> list[Any]:
-    """Results where others of that type lie."""
+    """Writes results to tensors of the type `wanted`, and returns them."""
     outs = [torch.zeros_like(result, dtype=wanted) for result in results]
     call(overload, copy_of(given), **dict(zip(written_arguments(overload), outs, strict=True)))
     return outs
@@ -226,7 +226,7 @@ def written(overload: Any, given: tuple[Any, ...], results: list[Any], wanted: A
 
 @pytest.mark.parametrize("entry", TABLE)
 def test_types_of_results_that_are_given(entry: str) -> None:
-    """PyTorch's own refuse what they do not convert."""
+    """PyTorch's kernels refuse types that they do not convert."""
     name, arguments = TABLE[entry]
     packet = getattr(aten, name)
     runs: Runs = []
@@ -254,12 +254,12 @@ _ODD: dict[str, list[Any]] = {
 
 def kind_of(parameter: Any) -> str:
     if "dtype" in parameter.name:
-        return "type"  # a number to schemas; PyTorch crashes on those that are none
+        return "type"  # a number in schemas; PyTorch crashes on numbers of no type
     return str(parameter.type).removeprefix("Optional[").removesuffix("]").replace("Scalar", "number")
 
 
 def with_argument(overload: Any, positional: tuple[Any, ...], keywords: dict[str, Any], at: int, odd: Any) -> Any:
-    """The call with another argument in that place."""
+    """Calls with another argument at position `at`."""
     by_place, named = list(copy_of(positional)), dict(keywords)
     if at < len(by_place):
         by_place[at] = odd
@@ -270,7 +270,7 @@ def with_argument(overload: Any, positional: tuple[Any, ...], keywords: dict[str
 
 @pytest.mark.parametrize("entry", TABLE)
 def test_odd_arguments(entry: str) -> None:
-    """Each argument that is no tensor, as PyTorch takes or refuses it."""
+    """Takes or refuses each non-tensor argument as PyTorch does."""
     name, arguments = TABLE[entry]
     packet = getattr(aten, name)
     runs: Runs = []
@@ -293,7 +293,7 @@ def test_odd_arguments(entry: str) -> None:
 
 
 def fits(overload: Any, positional: tuple[Any, ...]) -> bool:
-    """Whether tensors stand where it takes some."""
+    """Whether tensors are given exactly for tensor parameters."""
     parameters = overload._schema.arguments
     return len(positional) <= len(parameters) and all(
         isinstance(value, torch.Tensor) == (str(one.type) == "Tensor") for value, one in zip(positional, parameters, strict=False)
@@ -335,7 +335,7 @@ def test_nan_as_an_integer(dtype: Any, to: Any) -> None:
 @pytest.mark.parametrize("elements", [1, 6, 8])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
 def test_rows_with_an_infinity_over_their_root_mean_square(dtype: Any, elements: int) -> None:
-    """On CUDA PyTorch has NaN in all of such a row, unless its elements are taken by four."""
+    """On CUDA PyTorch fills such a row with NaN, unless it reads elements by four."""
     x = torch.linspace(-2, 3, 3 * elements, dtype=dtype, device=DEVICE).view(3, elements)
     x[1, 0] = -math.inf
     compare(*outcomes(lambda: torch.nn.functional.rms_norm(x, (elements,))), (dtype, elements))
@@ -344,7 +344,7 @@ def test_rows_with_an_infinity_over_their_root_mean_square(dtype: Any, elements:
 @pytest.mark.skipif(DEVICE != "cpu", reason="of PyTorch's kernels for a CPU")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 def test_moments_that_overflow_are_those_of_pytorch(dtype: Any) -> None:
-    """NaN, infinities and zeros in the same places, where sums or squares are too large."""
+    """Expects NaN, infinities and zeros in the same places if sums or squares overflow."""
     large = torch.finfo(dtype).max * 0.9
     rows = [[math.inf], [1.0, math.inf], [-math.inf, math.inf], [large**0.6, -(large**0.6), large**0.9], [large, -large, 1.0], [1.0, large]]
     for row in rows:
@@ -353,7 +353,7 @@ def test_moments_that_overflow_are_those_of_pytorch(dtype: Any) -> None:
         def normed(x: Any = x) -> Any:
             return torch.native_layer_norm(x, (x.shape[1],), None, None, 1e-5)
 
-        if row[:1] != [large]:  # its mean and deviation are finite, but PyTorch's way there is not
+        if row[:1] != [large]:  # excludes a finite mean and deviation that PyTorch computes with an overflow
             compare(*outcomes(normed), ("layer norm", dtype, row))
         compare(*outcomes(lambda x=x: (x.var(1), x.std(1))), ("variance", dtype, row))  # type: ignore[misc]
 
@@ -371,7 +371,7 @@ def test_four_terms_that_cancel_are_added_in_order(dtype: Any) -> None:
 
 @pytest.mark.parametrize("order", [0, 1, 2, 1e6, -1e6, 0.1, math.inf])
 def test_norms_of_one_number_are_its_magnitude(order: float) -> None:
-    """It is raised to no power, which may overflow."""
+    """Takes no power, which may overflow."""
     x = torch.tensor([[-3e38], [7.02], [0.0]], device=DEVICE)
     for dims in (1, -1):
         compare(*outcomes(lambda dims=dims: torch.linalg.vector_norm(x, order, dim=dims)), order)  # type: ignore[misc]

@@ -15,7 +15,7 @@ import operation_database as database
 from known_differences import sorted_out
 
 _FLOATS = database.FLOATS
-# Other numbers choose other cases.
+# Another seed chooses other cases.
 _SEED = int(os.environ.get("DWELL_TORCH_DATABASE", "0"))
 _CASES = 8
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -26,7 +26,7 @@ def drawn(*what: object) -> int:
 
 
 def some_cases(name: str) -> Iterator[database.Case]:
-    """Of two types, and of the errors."""
+    """Yields cases of two types, and of errors."""
     types = database.types_of(name)
     kinds = [[t for t in types if t.is_floating_point], [t for t in types if not t.is_floating_point]]
     chosen = [min(kind, key=lambda t: drawn(name, t)) for kind in kinds if kind]
@@ -40,7 +40,7 @@ def some_cases(name: str) -> Iterator[database.Case]:
 
 @pytest.mark.parametrize("name", database.OPERATIONS)
 def test_some_cases(name: str) -> None:
-    """operation_run.py goes through all."""
+    """operation_run.py runs all cases."""
     found = []
     for case in some_cases(name):
         kind, detail = comparison.check(case)
@@ -68,7 +68,7 @@ ACTIVATIONS = [
 
 
 def gradients_of_layers(x: Any, y: Any) -> Any:
-    """Through each activation, and a normalisation of rows."""
+    """Returns gradients through each activation and a normalisation of rows."""
     at, weight, bias = (t.detach().clone().requires_grad_() for t in (x - 1, y[0], y[1]))
     rows = torch.nn.functional.layer_norm(at, (16,), weight, bias)
     return torch.autograd.grad(sum(f(rows) for f in ACTIVATIONS), (at, weight, bias), y)
@@ -97,7 +97,7 @@ def results_given(x: Any) -> list[Any]:
 
 
 def test_most_operations_are_taken() -> None:
-    """Of those that everyone uses, none goes to PyTorch unseen."""
+    """No common operation falls back to PyTorch unseen."""
     x, y = made(2, 8, 16)
     n = (x * 5).int()
     calls = {

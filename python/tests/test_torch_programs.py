@@ -1,4 +1,4 @@
-"""Random programs with views, changes in place, deletions and reads at random places: equal to eager."""
+"""Random programs with views, changes in place, deletions and reads give PyTorch's results."""
 
 import os
 import random
@@ -41,7 +41,7 @@ _OTHERS = [
 
 
 def tame(value: Any) -> Any:
-    """Keeps numbers where a difference of one unit in the last place stays one."""
+    """Limits numbers to a range that does not amplify a rounding error."""
     return torch.nan_to_num(value, 0.5, 2.0, -2.0).clamp(-3, 3)
 
 
@@ -82,7 +82,7 @@ def run(seed: int, steps: int) -> tuple[list[float], list[Any]]:
                 if len(tensors) > 4:
                     tensors.pop(draw.randrange(len(tensors)))
                 continue
-        except RuntimeError as error:  # shapes that do not fit, parts that overlap
+        except RuntimeError as error:  # shapes that do not fit, overlapping memory
             reads.append(float(len(str(error))))
             continue
         if 1 < result.numel() <= 256:

@@ -116,7 +116,7 @@ def test_a_forked_process_records_and_replays_nothing() -> None:
 
 
 def adam(steps: Any, capturable: bool) -> Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], None]:
-    """Adam's step as PyTorch writes it for one tensor after the other: with its count as a number of the host's, or as a tensor."""
+    """Returns Adam's step as in PyTorch's loop over tensors. The count is a tensor if `capturable`, else a host number."""
 
     def step(p: torch.Tensor, grad: torch.Tensor, average: torch.Tensor, squares: torch.Tensor) -> None:
         nonlocal steps
@@ -130,7 +130,7 @@ def adam(steps: Any, capturable: bool) -> Callable[[torch.Tensor, torch.Tensor, 
 
 
 def test_an_optimizer_that_reads_its_count_on_the_host_is_an_error() -> None:
-    # Of a type that dwell leaves to PyTorch, as it leaves tensors of the host beside a GPU.
+    # dwell leaves this type to PyTorch, as it leaves host tensors beside a GPU.
     step = adam(torch.zeros((), dtype=torch.complex64), capturable=False)
     tensors = [made(8) for _ in range(4)]
     what = r"reads a tensor of ComplexFloat \[\] on cpu, which aten::add_ has changed.*capturable=True"
@@ -157,7 +157,7 @@ def test_an_optimizer_that_keeps_its_count_in_a_tensor_is_replayed() -> None:
 @pytest.mark.parametrize("foreach", [False, True])
 @pytest.mark.parametrize("capturable", [False, True])
 def test_an_optimizer_is_replayed_or_an_error(optimizer: str, foreach: bool, capturable: bool) -> None:
-    """Never another result."""
+    """Never gives another result."""
     if capturable and DEVICE == "cpu":
         pytest.skip("PyTorch has capturable optimizers on a GPU alone")
     x = made(16, 4)
@@ -171,7 +171,7 @@ def test_an_optimizer_is_replayed_or_an_error(optimizer: str, foreach: bool, cap
         by.step()
 
     for p, by in ((expected, theirs), (got, ours)):
-        step(p, by)  # which makes the state
+        step(p, by)  # creates the state
     try:
         with dt.record() as recorded:
             step(got, ours)
@@ -235,7 +235,7 @@ def test_a_kept_result_of_an_operation_beside_the_recording_is_never_stale() -> 
     x, count = made(8), torch.zeros(8, device=DEVICE)
     with dt.record() as recorded:
         count += 1
-        sorted_x = x.sort()[0]  # nothing that is recorded reads it, but the program may
+        sorted_x = x.sort()[0]  # no recorded operation reads it, but the program may
     recording = recorded()
     recording.replay()
     x.fill_(1)

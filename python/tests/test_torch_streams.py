@@ -1,4 +1,4 @@
-"""dwell.torch on CUDA's streams: order before and behind bursts, events, captures of graphs, several threads."""
+"""dwell.torch on CUDA streams: order around bursts, events, graph captures, several threads."""
 
 import random
 import threading
@@ -9,16 +9,16 @@ from torch_support import DEVICE, dt, made, taken, torch
 
 pytestmark = pytest.mark.skipif(DEVICE != "cuda", reason="streams are a GPU's")
 
-_CYCLES = 20_000_000  # of a kernel that does nothing: some 10 ms, longer than a burst takes to come
+_CYCLES = 20_000_000  # of an idle kernel: some 10 ms, longer than the start of a burst
 
 
 def busy() -> None:
-    """Keeps the current stream busy, so that what comes behind is not there yet."""
+    """Keeps the current stream busy: later work stays pending."""
     torch.cuda._sleep(_CYCLES)
 
 
 def late(value: float, like: Any) -> Any:
-    """A tensor that has the value once the current stream comes to it, and others before."""
+    """Returns a tensor of 0 that the busy current stream sets to `value` later."""
     x = torch.zeros_like(like)
     busy()
     x.copy_(torch.full_like(like, value))
@@ -43,7 +43,7 @@ def test_later_work_on_the_stream_follows_the_burst() -> None:
         busy()
         y = x + 1
         large[:256] = y
-        z = large.sort(descending=True)[0]  # PyTorch's
+        z = large.sort(descending=True)[0]  # run by PyTorch
     assert torch.equal(z[:256], (x + 1).sort(descending=True)[0])
 
 
@@ -55,7 +55,7 @@ def test_operations_of_both_sides_alternate(resident: bool) -> None:
         y = x.clone()
         for i in range(50):
             y = y * 1.01 + i
-            y = y.sort()[0]  # PyTorch's
+            y = y.sort()[0]  # run by PyTorch
     for i in range(50):
         expected = (expected * 1.01 + i).sort()[0]
     torch.testing.assert_close(y, expected)
@@ -131,7 +131,7 @@ def test_memory_of_dropped_tensors_is_used_again_only_behind_the_burst() -> None
         busy()
         for i in range(200):
             total += (x + i).sqrt()
-            torch.randn(1024, device=DEVICE)  # PyTorch's, at once: it may get the memory of what was dropped
+            torch.randn(1024, device=DEVICE)  # PyTorch runs it at once: it may reuse the memory of dropped results
     torch.testing.assert_close(total, expected)
 
 
@@ -159,7 +159,7 @@ def test_captures_are_left_to_pytorch() -> None:
         with torch.cuda.graph(graph):
             y.copy_(x * 2 + 1)
         assert taken() == before
-        x.add_(1)  # taken: the replay comes behind it
+        x.add_(1)  # taken: the replay must follow it
         assert taken() == before + 1
         graph.replay()
         z = y + 1
@@ -181,11 +181,11 @@ def test_operations_before_a_capture_run_before_it() -> None:
     assert torch.equal(w, (x + 1) * 2 + 1)
 
 
-# ---- Anything in between -----------------------------------------------------------------------------------------------------------
+# ---- Random programs ---------------------------------------------------------------------------------------------------------------
 
 
 def program(seed: int, streams: list[Any], eager: bool) -> list[list[float]]:
-    """Random operations on a few tensors, each on a random stream that waits for the ones before."""
+    """Runs random operations on a few tensors, each on a random stream that waits for the earlier ones."""
     rng = random.Random(seed)
     cells = [torch.full((rng.choice([16, 256, 4096]),), float(i + 1), device=DEVICE) for i in range(6)]
     torch.cuda.synchronize()
@@ -202,7 +202,7 @@ def program(seed: int, streams: list[Any], eager: bool) -> list[list[float]]:
                 a[:least] += b[:least]
                 a.mul_(0.5)
             case 2:
-                cells[i] = a.sort(descending=True)[0]  # PyTorch's
+                cells[i] = a.sort(descending=True)[0]  # run by PyTorch
             case 3:
                 a.copy_(b.sum() / b.numel() + a * 0.5)
             case 4:

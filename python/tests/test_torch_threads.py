@@ -1,4 +1,4 @@
-"""dwell.torch: training, threads of the program's and of the autograd engine."""
+"""dwell.torch: training, the program's threads and those of the autograd engine."""
 
 import _thread
 import os
@@ -39,7 +39,7 @@ def test_training_matches_pytorch(optimizer: str) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_a_model_without_sums_is_trained_bit_for_bit(dtype: Any) -> None:
-    """Each element has a parameter and a loss, so nothing is summed, and all else rounds once. sqrt is left out: PyTorch's is off by one
+    """Sums nothing: each element has its own parameter and loss, and each operation rounds once. Leaves out sqrt: PyTorch's is off by one
     unit at times."""
 
     def train() -> list[list[float]]:
@@ -74,7 +74,7 @@ def test_a_backward_pass_sees_what_was_collected() -> None:
 
 
 class Noting(torch.autograd.Function):
-    """The identity. Notes which thread runs its backward pass."""
+    """The identity; notes the thread of its backward pass."""
 
     threads: ClassVar[list[int]] = []
 
@@ -180,7 +180,7 @@ def test_threads_have_contexts_of_their_own() -> None:
 
 @pytest.mark.skipif("DWELL_TORCH_KEY" in os.environ, reason="of the key")
 def test_engine_threads_work_after_their_own_context() -> None:
-    """It is not a thread of Python's, and has the keys of the thread that has started the backward pass."""
+    """Imitates an engine thread: not created by `threading`, with the dispatch keys of the thread that started the backward pass."""
     x = made(16)
     over = threading.Lock()
     over.acquire()

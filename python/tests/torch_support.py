@@ -12,7 +12,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-# PyTorch's database of operations imports it for tests of PyTorch's own.
+# PyTorch's database of operations imports expecttest for PyTorch's own tests.
 if "expecttest" not in sys.modules:
     sys.modules["expecttest"] = types.ModuleType("expecttest")
     sys.modules["expecttest"].TestCase = unittest.TestCase  # type: ignore[attr-defined]
@@ -23,13 +23,13 @@ DEVICE = "cuda" if torch.cuda.is_available() and os.environ.get("DWELL_TEST_DEVI
 
 
 def made(*sizes: int, **options: Any) -> Any:
-    """A tensor of numbers between 0.5 and 1.5, the same each time."""
+    """Returns a tensor of numbers between 0.5 and 1.5, the same each time."""
     torch.manual_seed(3)
     return torch.rand(*sizes, device=DEVICE, **options) + 0.5
 
 
 def copy_of(value: Any, *, grad: bool = False) -> Any:
-    """The same with tensors of its own, which have the same strides."""
+    """Copies the tensors in a value; keeps their strides."""
     if isinstance(value, torch.Tensor):
         copy = value.detach().clone(memory_format=torch.preserve_format)
         return copy.requires_grad_() if grad and value.is_floating_point() else copy
@@ -50,7 +50,7 @@ def tensors_in(value: Any) -> Iterator[Any]:
 
 
 def outcome(call: Callable[[], Any]) -> Any:
-    """What it returns, or the exception that it raises."""
+    """Returns the call's result, or the exception that it raises."""
     try:
         return call()
     except Exception as error:
@@ -58,7 +58,7 @@ def outcome(call: Callable[[], Any]) -> Any:
 
 
 def outcomes(call: Callable[[], Any]) -> tuple[Any, Any]:
-    """Of PyTorch, and of dwell."""
+    """Returns the outcomes of PyTorch and of dwell."""
     expected = outcome(call)
     with dt.eager():
         got = outcome(call)
@@ -66,7 +66,7 @@ def outcomes(call: Callable[[], Any]) -> tuple[Any, Any]:
 
 
 def compare(expected: Any, got: Any, what: Any, exact: Any = None) -> None:
-    """`what` is named where they differ, and not written out before: text of tensors takes long."""
+    """Compares two outcomes. Formats `what` only if they differ: text of tensors takes long."""
     if isinstance(expected, Exception) or isinstance(got, Exception):
         assert (type(got), str(got)) == (type(expected), str(expected)), what
         return
@@ -82,7 +82,7 @@ def compare(expected: Any, got: Any, what: Any, exact: Any = None) -> None:
         try:
             torch.testing.assert_close(y, x, equal_nan=True)
         except AssertionError:
-            # PyTorch's backends round at different places.
+            # Allow PyTorch's own error: its backends round at different places.
             if at >= len(wide) or wide[at].shape != x.shape:
                 raise AssertionError(what) from None
             worst = (x.double() - wide[at]).abs().nan_to_num().max()
@@ -90,7 +90,7 @@ def compare(expected: Any, got: Any, what: Any, exact: Any = None) -> None:
 
 
 def fallbacks() -> Counter[tuple[str, str]]:
-    """Calls that PyTorch ran, by operation and reason."""
+    """Counts calls that PyTorch ran, by operation and reason."""
     return Counter({(name, why): calls for name, reasons in dt.stats()["fallback"].items() for why, calls in reasons.items()})
 
 
