@@ -245,7 +245,7 @@ class CpuWorker {
     sources::take_up(lease_, worker_, frame->header(), frame->position());
     u32* const running = &lease_.seats[me_].running_since;
     store<Order::relaxed, Scope::device>(running, static_cast<u32>(worker_clock::now(&worker_->clock) >> kTickShift) | 1U);
-    run(lease_, lease_, worker_, kFrame0);
+    run(lease_, worker_, kFrame0);
     store<Order::relaxed, Scope::device>(running, 0U);
   }
 
@@ -262,7 +262,7 @@ class CpuWorker {
     const Context& context = worker_->context;
     if ((static_cast<u32>(context.status) | context.scratch_used | context.spawned) != 0) {
       count_completed();
-      run(lease_, lease_, worker_, kFrame0, true);
+      run(lease_, worker_, kFrame0, true);
     } else {
       give_back(lease_, position, status::ok);
       ++completed_;

@@ -25,12 +25,7 @@ extern "C" __global__ void DWELL_BOUNDS dwell_resident(const __grid_constant__ d
   using namespace dwell;
   using namespace dwell::device;
   __shared__ Worker worker;
-  // A copy of the parameter, for functions that are called. They reach the parameter itself by its address, through L1, which every acquire
-  // on the multiprocessor empties.
-  __shared__ __align__(16) u32 copied[sizeof(Lease) / sizeof(u32)];
   extern __shared__ __align__(16) u8 scratch[];
-  for (u32 i = threadIdx.x; i < sizeof(Lease) / sizeof(u32); i += kBlockThreads) copied[i] = reinterpret_cast<const u32*>(&lease)[i];
-  const Lease& near = *reinterpret_cast<const Lease*>(copied);
   if (threadIdx.x == 0) {
     worker.idle = 1;
     worker.noting = 0;
@@ -42,8 +37,7 @@ extern "C" __global__ void DWELL_BOUNDS dwell_resident(const __grid_constant__ d
     worker.context.yield = 0;
     worker.graph = {};
     worker.linked = {};
-    if (has(part::spawn)) spawn::begin(lease, &worker);  // other threads still copy
-    worker.lease = &near;
+    if (has(part::spawn)) spawn::begin(lease, &worker);
     worker.way = {};
     worker.context.scratch = scratch;
   }
@@ -61,7 +55,7 @@ extern "C" __global__ void DWELL_BOUNDS dwell_resident(const __grid_constant__ d
     const bool is_plain_one = is_plain(head.word1) && timed_by(lease) == 0;
     if (is_plain_one && plain::run(lease, steps, place, head.word0)) continue;
     if (is_plain_one && threadIdx.x == 0) plain::await_note(steps.worker());
-    run(lease, near, steps.worker(), place, is_plain_one);
+    run(lease, steps.worker(), place, is_plain_one);
   }
 }
 #undef DWELL_BOUNDS

@@ -83,7 +83,7 @@ class GraphLaunchTest : public testing::Test {
       std::memcpy(frame_at(&worker_[me], kFrame0)->word + i * 3, task.quad[i].word, sizeof(task.quad[i].word));
     const Header header = Header::from(task.quad[0].word[0], task.quad[0].word[1]);
     sources::take_up(bench_.lease, &worker_[me], header, task.quad[0].word[2]);
-    run(bench_.lease, bench_.lease, &worker_[me], kFrame0);
+    run(bench_.lease, &worker_[me], kFrame0);
   }
   // Runs a task of the ring.
   void run_ring(u32 opcode, u32 position, u32 number, u32 me = 0) {

@@ -474,15 +474,15 @@ DWELL_DEVICE void go_on_behind(const Lease& lease, Worker* worker, const Header&
 }
 
 // Runs the task at `place`, then tasks linked to it, of the same graph or made by it, until none follows. `ran`: the task is plain, and its
-// operator has returned. `near`: the lease, in memory of the worker's own where the platform has such. Called by all threads of the group.
-DWELL_DEVICE void run(const Lease& lease, const Lease& near, Worker* worker, FramePlace place, bool ran = false) {
+// operator has returned. Called by all threads of the group.
+DWELL_DEVICE void run(const Lease& lease, Worker* worker, FramePlace place, bool ran = false) {
   for (;; ran = false) {
     Ended ended = ran ? ended_at(worker, place) : run_operator(lease, worker, &place);
     observe::ended(lease, worker, ended.header);
     if ((has(part::spawn) && ended.spawned) || sources::goes_on(ended.header)) {
       // The next task takes a whole frame.
       const FramePlace to = chain::is_ahead(place) || linked::is_linked(place) ? kFrame0 : place;
-      if (thread_rank() < kLanes) go_on_behind(near, worker, ended.header, place, to, ended.spawned, ended.completes);
+      if (thread_rank() < kLanes) go_on_behind(lease, worker, ended.header, place, to, ended.spawned, ended.completes);
       Group(&worker->context, 0, 1).sync();
       place = to;
       const u32 follows = worker->follows;
@@ -492,11 +492,11 @@ DWELL_DEVICE void run(const Lease& lease, const Lease& near, Worker* worker, Fra
       if (thread_rank() == 0) observe::completes(lease, worker, ended.header, ended.position);
       Group(&worker->context, 0, 1).sync();  // all have read the frame
     } else if (ended.header.runs_nothing()) {
-      if (thread_rank() < kLanes) sources::cancel(near, *frame_at(worker, place));
+      if (thread_rank() < kLanes) sources::cancel(lease, *frame_at(worker, place));
       Group(&worker->context, 0, 1).sync();
     }
     if (!has(part::links) || !ended.completes || (ended.header.flags & flag::tracked) == 0) {
-      if (has(part::links) && linked::is_linked(place) && thread_rank() < kLanes) end_run(near, worker);
+      if (has(part::links) && linked::is_linked(place) && thread_rank() < kLanes) end_run(lease, worker);
       if (thread_rank() == 0) {
         const i32 status = worker->context.status;
         reset(&worker->context);
@@ -513,8 +513,8 @@ DWELL_DEVICE void run(const Lease& lease, const Lease& near, Worker* worker, Fra
     if (thread_rank() < kLanes) {
       const FramePlace to = linked::is_linked(place) ? kFrame0 : place;
       if (broadcast(linked::is_on(worker) ? 1 : 0) != 0)
-        next = complete_and_go_on(near, worker, ended.header, ended.position, to);
-      else if (complete_and_follow(near, worker, ended.header, ended.position, frame_at(worker, to)))
+        next = complete_and_go_on(lease, worker, ended.header, ended.position, to);
+      else if (complete_and_follow(lease, worker, ended.header, ended.position, frame_at(worker, to)))
         next = to;
       if (lane() == 0) worker->follows = next;
     }

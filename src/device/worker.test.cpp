@@ -53,7 +53,7 @@ class WorkerTest : public testing::Test {
   void run_task(const TaskQuads& task) {
     for (u32 i = 0; i < kMaxSlots * 4; ++i)
       std::memcpy(frame_at(&worker_, kFrame0)->word + i * 3, task.quad[i].word, sizeof(task.quad[i].word));
-    run(bench_.lease, bench_.lease, &worker_, kFrame0);
+    run(bench_.lease, &worker_, kFrame0);
   }
   void run_task(const Header& header, u32 position) { run_task(Bench::quads(header, position)); }
   // Makes a task wait for the one at the previous position.

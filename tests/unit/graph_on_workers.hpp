@@ -74,7 +74,7 @@ class GraphOnWorkersTest : public testing::Test {
   void run_task(u32 me, const TaskQuads& task) {
     for (u32 i = 0; i < kMaxSlots * 4; ++i)
       std::memcpy(frame_at(&worker_[me], kFrame0)->word + i * 3, task.quad[i].word, sizeof(task.quad[i].word));
-    run(bench_.lease, bench_.lease, &worker_[me], kFrame0);
+    run(bench_.lease, &worker_[me], kFrame0);
   }
   // Launches the exec on a worker. `changes`: pairs of a word's place and its value. A launch without groups is cancelled.
   void launch(u32 me = 0, const std::vector<u32>& changes = {}, u32 position = kLaunch, u32 groups = 1) {

@@ -25,8 +25,8 @@ struct LoopBudget {
   std::uint32_t barriers;      // a worker; sm_90 and later count them: 64 a multiprocessor, 24 on sm_120
 };
 constexpr LoopBudget kBudgets[] = {
-    {"sm_75", 96, 736, 6560, 3},  {"sm_80", 96, 736, 6560, 3},  {"sm_90", 64, 528, 6560, 3},
-    {"sm_100", 88, 568, 6560, 3}, {"sm_120", 88, 568, 6560, 3},
+    {"sm_75", 96, 736, 6160, 3},  {"sm_80", 96, 736, 6160, 3},  {"sm_90", 64, 528, 6160, 3},
+    {"sm_100", 88, 568, 6160, 3}, {"sm_120", 88, 568, 6160, 3},
 };
 
 void PrintTo(const LoopBudget& budget, std::ostream* out) { *out << budget.arch; }
