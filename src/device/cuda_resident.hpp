@@ -4,7 +4,7 @@
 #include "device/cuda_control.hpp"
 #include "device/plain.hpp"
 
-// Called by operators that make tasks, in the lanes of warp 0: then each register that it saves is a whole line.
+// Called by operators that make tasks, in the lanes of warp 0.
 #if (DWELL_PARTS) & (1U << 7U)
 extern "C" __device__ __noinline__ void dwell_spawn(dwell::device::Context* context, dwell::u32 opcode, dwell::device::Make how,
                                                     dwell::u64 bytes) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <memory>
 #include <numeric>
 #include <vector>
@@ -15,6 +16,11 @@ namespace dwell::device {
 namespace {
 
 using Numbers = std::vector<u32>;
+
+// On CUDA lanes load and store these as quads of the record (make_child, load_ahead). Device code has no offsetof.
+static_assert(offsetof(Spawned, parent) == spawn::kHeadLane * sizeof(Quad) && offsetof(Spawned, shared) == offsetof(Spawned, parent) + 12);
+static_assert(offsetof(Spawned, behind) == spawn::kBehindLane * sizeof(Quad) + 4, "word 0 of its quad, behind the lap");
+static_assert(offsetof(Control, idle) % sizeof(Quad) == 0 && sizeof(Counter) >= sizeof(Quad));
 
 class Records : public testing::Test {
  protected:

@@ -463,7 +463,7 @@ DWELL_DEVICE void go_on_behind(const Lease& lease, Worker* worker, const Header&
   Follows follows = kNothing;
   if (has(part::spawn) && source == source::spawned) {
     // A task that an operator has made belongs to no run.
-    if (has(part::links) && header.source != source::spawned && !is_made(from->word[1])) end_run(lease, worker);
+    if (has(part::links) && !header.is_made()) end_run(lease, worker);
     follows = spawn::proceed(lease, worker, *from, next);
   } else {
     follows = sources::proceed(source, Behind{lease, worker, from, next, completes, true});
