@@ -207,6 +207,7 @@ dwell_command_test(layering.rules layering "${Python3_EXECUTABLE}" "${PROJECT_SO
 # Builds the site of docs, if script/bootstrap has installed its tools.
 dwell_command_test(script.docs script "${PROJECT_SOURCE_DIR}/script/docs" --no-install)
 set_tests_properties(script.docs PROPERTIES SKIP_RETURN_CODE 2)
+dwell_command_test(script.add_to_wheel script "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tests/script/add_to_wheel_test.py")
 dwell_command_test(script.docs_pages script "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tests/script/docs_pages_test.py")
 dwell_command_test(script.figures script "${PROJECT_SOURCE_DIR}/script/figures" --check)
 dwell_command_test(script.links script "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tests/script/links_test.py")

@@ -23,7 +23,7 @@ _LIBRARY = _PACKAGE / "lib" / "libdwell.a"
 _SOURCES = Path(__file__).resolve().parent / "csrc"
 _PREBUILT = Path(__file__).resolve().parent / "prebuilt"
 
-# What a source takes to compile beyond PyTorch's headers (8 s), in seconds, and the memory of a compiler.
+# Seconds to compile a source, beyond the 8 for PyTorch's headers; and the memory of a compiler.
 _SECONDS = {
     "fast_path": 14.0,
     "elementwise_unary": 10.0,
@@ -172,7 +172,7 @@ def prebuild(folder: Path) -> Path:
 
 def build() -> Path:
     """The extension's path. Compiles when the package has none for this PyTorch and none is there for these sources, this PyTorch and this
-    compiler: that takes 20 s to a minute."""
+    compiler: that takes about a minute on two cores, less on more."""
     if (prebuilt := _PREBUILT / _release()).exists():
         return prebuilt
     if not _LIBRARY.exists():
@@ -185,7 +185,7 @@ def build() -> Path:
         return target
     with _locked(folder):
         if not target.exists():
-            print(f"dwell.torch: building the extension for PyTorch {torch.__version__}, once: 20 s to a minute", file=sys.stderr)
+            print(f"dwell.torch: building the extension for PyTorch {torch.__version__}, once: about a minute on two cores", file=sys.stderr)
             begin = time.monotonic()
             _make(compiler, target)
             print(f"dwell.torch: built in {time.monotonic() - begin:.0f} s: {target}", file=sys.stderr)
