@@ -47,7 +47,7 @@ bool written(const std::string& file, const Json& content) {
   }
 }
 
-// Whether `file` may be written again after each benchmark: not a pipe or a device.
+// Returns whether `file` may be written again after each benchmark: not a pipe or a device.
 bool may_be_replaced(const std::string& file) {
   std::error_code none;
   return !std::filesystem::is_other(file, none);

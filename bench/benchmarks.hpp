@@ -45,7 +45,7 @@ class Registration {
 // Returns all benchmarks, by their places.
 const std::vector<Benchmark>& benchmarks();
 
-// Whether this process was started by the benchmark startup (see startup.cpp).
+// Returns whether this process was started by the benchmark startup (see startup.cpp).
 bool is_startup_child();
 int run_startup_child(const std::string& device);
 

@@ -8,7 +8,7 @@
 namespace dwell::bench {
 namespace {
 
-// Whether `cubin` holds the symbol of a kernel.
+// Returns whether `cubin` holds the symbol of a kernel.
 bool has_kernel(const std::vector<std::byte>& cubin, const char* name) {
   return memmem(cubin.data(), cubin.size(), name, std::strlen(name) + 1) != nullptr;
 }

@@ -123,7 +123,7 @@ class Graphs {
   static constexpr std::size_t kTasksAPlace = 4;  // tasks per place in each row of a pattern, so that one can wait while another runs
   static constexpr std::size_t kRuns = 4;         // of time_rounds
 
-  // Whether a launch returns before the graph has run.
+  // Returns whether a launch returns before the graph has run.
   bool launches_apart(bool ours) const { return context_.cuda || ours; }
 
   void add(const GraphSide& side, bool ours, const std::string& what, const Spread& spread) {

@@ -32,7 +32,7 @@ struct Goal {
   bool more_is_better = false;
 
   bool is_reached() const { return fits(goal); }
-  // Whether the figure is acceptable.
+  // Returns whether the figure is acceptable.
   bool passes() const { return fits(at_least.value_or(goal)); }
 
  private:
@@ -61,7 +61,7 @@ class Report {
   void fail(std::string error) { error_ = std::move(error); }
   void took(double seconds) { seconds_ = seconds; }
 
-  // Whether the benchmark ran to its end, and every effect was right.
+  // Returns whether the benchmark ran to its end, and every effect was right.
   bool right() const;
   // Returns the figure to quote: "2.52 us p50 (goal 2.5 us: within at least 3 us)".
   std::string key_figure() const;

@@ -180,7 +180,7 @@ class Kernel<void(Parameters...)> : public detail::KernelBase {
     require(Signature(std::vector<Parameter>{detail::kernel_parameter<Parameters>()...}));
   }
 
-  // Whether arguments of these types fit.
+  // Returns whether arguments of these types fit.
   template <class... Given>
   static constexpr bool fits() {
     if constexpr (sizeof...(Given) != sizeof...(Parameters))

@@ -91,7 +91,7 @@ class OperatorBase {
   // Makes the version with the next lower number current again, without compiling. Throws errc::no_previous_version.
   void rollback();
 
-  // Whether the handle names an operator, and whether two name the same.
+  // Returns whether the handle names an operator, and whether two name the same.
   explicit operator bool() const noexcept { return state_ != nullptr; }
   bool operator==(const OperatorBase& other) const noexcept { return state_ == other.state_; }
 
@@ -131,7 +131,7 @@ class Operator<void(Parameters...)> : public detail::OperatorBase {
   // Throws errc::signature_mismatch when the operator has other parameters.
   explicit Operator(const Operator<void>& other) : OperatorBase(other) { detail::require_signature(*this, Signature::of<Parameters...>()); }
 
-  // Whether arguments of these types fit.
+  // Returns whether arguments of these types fit.
   template <class... Arguments>
   static constexpr bool fits() {
     constexpr detail::Given<Arguments...> given;

@@ -392,7 +392,7 @@ class Runtime {
 
   // Submits a task packed by the caller, without checks of its arguments.
   Ticket submit_packed(const Operator<>& op, const detail::Task& task) { return Ticket(shell_, enqueue(op.state(), task)); }
-  // Whether the calling thread captures.
+  // Returns whether the calling thread captures.
   bool captures() const noexcept;
   // Adds the counts of a batch's flush to Metrics.
   void count_batch(std::uint64_t operations, std::uint64_t tasks) const noexcept;

@@ -113,7 +113,7 @@ class TensorView {
   const Dims& strides() const noexcept { return strides_; }
   std::size_t dims() const noexcept { return shape_.size(); }
   std::int64_t elements() const noexcept { return elements_; }
-  // Whether its elements are contiguous in row-major order.
+  // Returns whether its elements are contiguous in row-major order.
   bool contiguous() const noexcept { return contiguous_; }
 
   // The address range of its elements, [first, end), gaps included.

@@ -37,7 +37,7 @@ class Ticket {
   // As wait, but gives up after `timeout`: returns whether the task is complete. The task goes on.
   bool wait_for(std::chrono::nanoseconds timeout) const;
 
-  // Whether the task is complete, successful or not. Does not block.
+  // Returns whether the task is complete, successful or not. Does not block.
   bool done() const;
 
   // As Runtime::cancel of the ticket's runtime. Also returns false when that was closed or rebuilt.
@@ -73,7 +73,7 @@ class Ticket {
   // The task's place in the order of submission, a launch's among the launches.
   std::uint64_t position() const noexcept { return position_ & ~detail::kLaunch; }
 
-  // Whether it names a captured task (Runtime::capture); then it is valid only for `after` in the same capture.
+  // Returns whether it names a captured task (Runtime::capture); then it is valid only for `after` in the same capture.
   bool captured() const noexcept { return (position_ & detail::kCaptured) == detail::kCaptured; }
 
  private:

@@ -36,7 +36,7 @@ struct Array {
   BufferView view() const { return {slice(), type}; }
   // Waits, without the GIL, for the tasks so far that name the memory.
   void wait() const;
-  // Whether the host reaches it.
+  // Returns whether the host reaches it.
   bool on_host() const { return memory->runtime->cuda() < 0 || memory->place == dwell::Memory::host; }
   // On the host. Throws errc::unsupported when the host cannot reach it.
   void* host() const;

@@ -48,7 +48,7 @@ std::optional<Foreign> describe(nb::handle object, const RuntimeState& runtime, 
 std::string out_of_reach(const Foreign& array, const RuntimeState& runtime);
 std::string unusable(const Foreign& array, const RuntimeState& runtime);
 
-// Whether the runtime's device reaches the memory.
+// Returns whether the runtime's device reaches the memory.
 bool is_reachable(const Foreign& array, const RuntimeState& runtime);
 
 // As messages name the type of an object: "torch.Tensor".

@@ -32,7 +32,7 @@ struct Input {
   LeafPointer leaf;              // null: all of the value
   Number number;
 
-  // Whether it is a lazy value. The caller holds the collector's lock.
+  // Returns whether it is a lazy value. The caller holds the collector's lock.
   bool waits() const;
 };
 

@@ -16,7 +16,7 @@ bool is_pointer(Kind kind) { return kind == Kind::pointer || kind == Kind::const
 
 std::string short_name(nb::handle object) { return nb::cast<std::string>(nb::str(object.type().attr("__name__"))); }
 
-// Whether it is one number: Python's own, NumPy's scalars, and what counts as an index; but no array of one element.
+// Returns whether it is one number: Python's own, NumPy's scalars, and what counts as an index; but no array of one element.
 bool is_number(nb::handle object) {
   PyObject* const one = object.ptr();
   return PyFloat_Check(one) || PyLong_Check(one) || (PyNumber_Check(one) != 0 && PySequence_Check(one) == 0 && !PyComplex_Check(one));

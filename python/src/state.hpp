@@ -25,7 +25,7 @@ void run_posted();
 // How often this process has been forked: handles of the parent are of no use to a child.
 std::uint32_t fork_epoch();
 
-// Whether the calling thread is inside of a callback on a thread of a runtime.
+// Returns whether the calling thread is inside of a callback on a thread of a runtime.
 bool in_callback();
 
 // Lets go of the GIL. A daemon thread that wants it back while the interpreter ends stops here for ever, as CPython has it from 3.14 on:

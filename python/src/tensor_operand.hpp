@@ -37,7 +37,7 @@ HeldTensor tensor_of(const State& runtime, const Foreign& array, const std::stri
 // Number of elements of a shape. Throws errc::invalid_argument if it does not fit into 64 bits.
 std::int64_t elements_of(const Dims& shape);
 
-// Whether operations on tensors have the type.
+// Returns whether operations on tensors have the type.
 bool has_operations(ElementType type);
 // Returns the operation of a name, such as "sqrt". Throws errc::invalid_argument, with all names, for others.
 TensorOp operation_named(std::string_view name);

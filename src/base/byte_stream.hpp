@@ -69,7 +69,7 @@ class ByteReader {
   void fail() { ok_ = false; }
 
   bool ok() const { return ok_; }
-  // Whether everything was read, and nothing beyond it.
+  // Returns whether everything was read, and nothing beyond it.
   bool complete() const { return ok_ && left_.empty(); }
   std::size_t left() const { return left_.size(); }
 

@@ -30,7 +30,7 @@ class Callback {
   // there is no thread. Called inside of one. Throws std::bad_alloc.
   static void put_off(std::function<void()> act);
 
-  // Whether the call has come back in a child of this process: a fork has one thread, this one, which has nothing to do there.
+  // Returns whether the call has come back in a child of this process: a fork has one thread, this one, which has nothing to do there.
   bool is_forked() const noexcept { return process_ != getpid(); }
 
  private:

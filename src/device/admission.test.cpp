@@ -17,7 +17,7 @@ class AdmissionTest : public testing::Test {
     task_ = Bench::quads(header, position, named);
     return admission::admit(bench_.lease, &task_, header, position, &drains_);
   }
-  // Whether the task at `position` is now a share without groups, alone in the ready queue.
+  // Returns whether the task at `position` is now a share without groups, alone in the ready queue.
   bool is_cancelled(u32 position) {
     TaskQuads share;
     if (!ready_queue::try_take(bench_.lease, &share) || waiting() != 0 || share.quad[0].word[2] != position) return false;

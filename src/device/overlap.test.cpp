@@ -5,7 +5,7 @@
 namespace dwell::device {
 namespace {
 
-// Whether computing the elements in this order never reads one that has been overwritten.
+// Returns whether computing the elements in this order never reads one that has been overwritten.
 bool is_safe(u64 to, u32 to_width, u64 from, u32 from_width, u64 count, bool ascending) {
   for (u64 written = 0; written < count; ++written)
     for (u64 read = 0; read < count; ++read) {

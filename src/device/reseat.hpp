@@ -111,7 +111,7 @@ DWELL_DEVICE_COLD void lay_out(const Lease& lease) {
   }
 }
 
-// Whether the worker `me` lays out the seats.
+// Returns whether the worker `me` lays out the seats.
 DWELL_DEVICE bool is_for(const Lease& lease, u32 me) { return me == 0 && lease.lays_out != 0; }
 
 // Waits until the seats are laid out: before, a worker would use the former layout. The host starts no lease beside this one until then, so

@@ -53,7 +53,7 @@ class Layout {
   void connect_branches(const detail::GraphData& graph);
   void find_cycle(const detail::GraphData& graph) const;
   void place(const detail::GraphData& graph);
-  // Whether a node can be placed right after its only predecessor.
+  // Returns whether a node can be placed right after its only predecessor.
   bool continues(const detail::GraphData& graph, std::uint32_t next) const;
   std::uint32_t degree(std::uint32_t node) const { return first_[node + 1] - first_[node]; }
 

@@ -46,7 +46,7 @@ class Uses {
     ++launches_;
   }
 
-  // Whether a launch in flight, or the next one, uses memory in [begin, end).
+  // Returns whether a launch in flight, or the next one, uses memory in [begin, end).
   bool names(std::uint64_t begin, std::uint64_t end) const {
     const auto in = [&](std::uint64_t address) { return address >= begin && address < end; };
     return std::ranges::any_of(all_, [&](const Use& use) { return in(use.address); }) ||

@@ -5,7 +5,7 @@
 namespace dwell::graph {
 namespace {
 
-// Whether the memory at `address` is in use.
+// Returns whether the memory at `address` is in use.
 bool names(const Uses& uses, std::uint64_t address) { return uses.names(address, address + 16); }
 
 TEST(Uses, OriginalBuffersAreInUse) {

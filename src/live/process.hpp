@@ -19,7 +19,7 @@ struct Process {
   // Returns the current process with this number.
   static std::optional<Process> with(pid_t pid);
 
-  // Whether it still runs. Also false for a process in another PID namespace.
+  // Returns whether it still runs. Also false for a process in another PID namespace.
   bool lives() const { return with(pid) == *this; }
   // Returns its running time.
   std::chrono::nanoseconds age() const;

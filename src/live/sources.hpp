@@ -32,7 +32,7 @@ class Sources {
     ~Use();
 
     const Source& source() const { return entry_->source; }
-    // Whether `remove` waits for this use.
+    // Returns whether `remove` waits for this use.
     bool going() const { return entry_->going.load(std::memory_order_relaxed); }
 
    private:

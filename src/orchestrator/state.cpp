@@ -35,7 +35,7 @@ Error refusal(const std::string& type, const Policy::Excess& excess, bool for_ev
   return {errc::resource_limit, text, {"job", limit, excess.value, excess.limit}};
 }
 
-// Whether each of `before` is among `now`, in the same order.
+// Returns whether each of `before` is among `now`, in the same order.
 bool covers(const std::vector<JobValues::Place>& now, const std::vector<JobValues::Place>& before) {
   auto at = now.begin();
   return std::ranges::all_of(before, [&](const JobValues::Place& place) {

@@ -66,7 +66,7 @@ class Exec {
   virtual Left left(std::span<const std::uint32_t> ready) const = 0;
   // Returns the exception message of the callback of the host node in this cell in the launch at `position`; empty if unknown.
   virtual std::string why(std::uint64_t position, std::uint32_t cell) const = 0;
-  // Whether one of its nodes uses memory in [begin, end).
+  // Returns whether one of its nodes uses memory in [begin, end).
   virtual bool names(std::uint64_t begin, std::uint64_t end) const = 0;
 };
 

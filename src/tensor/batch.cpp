@@ -28,17 +28,17 @@ namespace tensor {
 
 namespace {
 
-// Whether two views, broadcast to a shape, are the same elements at the same places.
+// Returns whether two views, broadcast to a shape, are the same elements at the same places.
 bool are_same_in(const Dims& shape, const TensorView& a, const TensorView& b) {
   if (are_same(a, b)) return true;
   return a.address() == b.address() && a.type() == b.type() && a.expand(shape).strides() == b.expand(shape).strides();
 }
 
-// Whether a store to `to` may overwrite elements of a view that are read at other places.
+// Returns whether a store to `to` may overwrite elements of a view that are read at other places.
 bool is_replaced(const TensorView& view, const TensorView& to) {
   return view.extent().overlaps(to.extent()) && !are_same_in(to.shape(), view, to);
 }
-// Whether the one shape broadcasts to the other.
+// Returns whether the one shape broadcasts to the other.
 bool fits(const Dims& from, const Dims& to) {
   if (from.size() > to.size()) return false;
   for (std::size_t dim = 0; dim < from.size(); ++dim)
@@ -46,7 +46,7 @@ bool fits(const Dims& from, const Dims& to) {
   return true;
 }
 
-// Whether elements of a tensor may be read while `to` is written, element by element.
+// Returns whether elements of a tensor may be read while `to` is written, element by element.
 bool is_read_apart(const TensorView& view, const TensorView& to) {
   return &view == &to || ((view.shape() == to.shape() || fits(view.shape(), to.shape())) && !is_replaced(view, to));
 }
@@ -70,7 +70,7 @@ void collect_reads(const Expressed& from, std::vector<const TensorView*>& to) {
 // The overlap of an assignment's memory with a program's: none; only the same elements at the same places; or any other.
 enum class Relation : unsigned char { none, same_elements, other };
 
-// Whether each view of an assignment is contiguous, or has one element for all.
+// Returns whether each view of an assignment is contiguous, or has one element for all.
 bool is_flat(const TensorView& to, std::span<const TensorView* const> reads) {
   return to.contiguous() && std::ranges::all_of(reads, [&](const TensorView* read) { return NamedTensors::is_flat(*read, to.elements()); });
 }

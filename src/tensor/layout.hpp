@@ -12,7 +12,7 @@ namespace dwell::tensor {
 // the index. Leaves at least one dimension.
 void join_dims(Dims& sizes, std::span<Dims> strides, bool any_order);
 
-// Whether two views have the same elements at the same places.
+// Returns whether two views have the same elements at the same places.
 bool are_same(const TensorView& a, const TensorView& b);
 
 // Throws errc::invalid_argument if two elements of a result may share memory, and so be written by two threads.

@@ -18,7 +18,7 @@ struct Needs {
   bool accumulator = false;       // whether its value is read
   std::uint32_t temporaries = 0;  // a bit each
 
-  // Whether the instruction is live; then adds its own needs.
+  // Returns whether the instruction is live; then adds its own needs.
   bool take(Instruction in) {
     const auto code = in.code();
     if (code == static_cast<std::uint32_t>(Step::store)) {

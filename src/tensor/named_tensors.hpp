@@ -53,7 +53,7 @@ class NamedTensors {
   void take_shape(const Dims& other) {
     if (flat_ && !(shape_ == other)) shape_ = other;
   }
-  // Whether the view is contiguous with `elements` elements, or has one for all.
+  // Returns whether the view is contiguous with `elements` elements, or has one for all.
   static bool is_flat(const TensorView& view, std::int64_t elements) {
     return view.elements() == 1 || (view.elements() == elements && view.contiguous());
   }
@@ -75,10 +75,10 @@ class NamedTensors {
     return false;
   }
   std::uint32_t flags() const { return flags_; }
-  // Whether the view, when broadcast to the shape, is the tensor at this place.
+  // Returns whether the view, when broadcast to the shape, is the tensor at this place.
   bool is_at(std::size_t place, const TensorView& view) const;
 
-  // Whether all are f32, and each is contiguous or has a single element; and whether the contiguous ones are aligned to 16 bytes.
+  // Returns whether all are f32, and each is contiguous or has a single element; and whether the contiguous ones are aligned to 16 bytes.
   bool are_plain() const { return flat_ && are_f32_; }
   bool are_packed() const { return misaligned_ == 0; }
 

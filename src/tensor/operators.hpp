@@ -37,7 +37,7 @@ class Operators {
   // Returns the operator; defines it unless a batch of the runtime has, and waits until it is ready. The reference stays valid. Throws as
   // Runtime::define.
   const Operator<>& get(const OwnSource& source, std::size_t instance = 0);
-  // Whether a group has several threads.
+  // Returns whether a group has several threads.
   bool on_cuda() const noexcept { return on_cuda_; }
 
  private:

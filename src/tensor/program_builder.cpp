@@ -71,7 +71,7 @@ class Named {
 };
 static_assert(device::kMaxTensors <= 32 && device::kMaxConstants <= 32, "a bit each");
 
-// Whether the node is a tensor that a program reads, converted or not.
+// Returns whether the node is a tensor that a program reads, converted or not.
 bool reads_tensor(const Expressed& node) {
   return node.kind == Kind::tensor || (node.kind == Kind::cast && node.operand[0]->kind == Kind::tensor);
 }
@@ -299,7 +299,7 @@ void ProgramBuilder::used(const Expressed& node) {
   if (--at.uses == 0 && at.kept_in) drop(*at.kept_in);
 }
 
-// Whether the accumulator holds the value of the previous assignment, and the node is that value.
+// Returns whether the accumulator holds the value of the previous assignment, and the node is that value.
 bool ProgramBuilder::is_accumulated(const Expressed& node) {
   return node.kind == Kind::tensor && accumulated_ && tensor(node.view) == *accumulated_;
 }

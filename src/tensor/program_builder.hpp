@@ -48,14 +48,14 @@ class ProgramBuilder {
   std::uint32_t instructions() const { return instructions_; }
   std::span<const std::uint32_t> code() const { return std::span(code_).first(instructions_); }
   std::span<const std::uint64_t> constants() const { return std::span(constant_).first(constants_); }
-  // Whether some number takes 64 bits.
+  // Returns whether some number takes 64 bits.
   bool is_wide() const { return wide_; }
   // The bits of a constant of a class.
   static std::uint64_t bits_of(const Number& value, device::NumberClass number);
 
-  // Whether it has no instructions.
+  // Returns whether it has no instructions.
   bool empty() const { return instructions_ == 0; }
-  // Whether `prune` may remove code without unseen tensors: some tensor was stored twice.
+  // Returns whether `prune` may remove code without unseen tensors: some tensor was stored twice.
   bool has_overwritten() const { return overwritten_; }
   // Removes dead code: stores that are overwritten before a read, stores to tensors with a bit in `unseen`, the instructions that only
   // these need, and tensors without uses. Returns whether it removed any.

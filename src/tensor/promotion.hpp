@@ -59,10 +59,10 @@ constexpr bool rounds_numbers(TensorOp op) {
 }
 constexpr bool is_short(ElementType type) { return type == ElementType::f16 || type == ElementType::bf16; }
 
-// Whether the integer is exact in f32, so that programs of narrow numbers may use it.
+// Returns whether the integer is exact in f32, so that programs of narrow numbers may use it.
 constexpr bool is_exact_float(std::int64_t integer) { return integer >= -(1 << 24) && integer <= 1 << 24; }
 
-// Whether tensors of the type have operations. Others are only copied, as bits.
+// Returns whether tensors of the type have operations. Others are only copied, as bits.
 constexpr bool is_computable(ElementType type) {
   switch (type) {
     case ElementType::u16:
@@ -73,7 +73,7 @@ constexpr bool is_computable(ElementType type) {
     default: return true;
   }
 }
-// Whether it applies only to integers and bool.
+// Returns whether it applies only to integers and bool.
 constexpr bool is_bitwise(TensorOp op) {
   switch (op) {
 #define DWELL_CASE(name, operands, ...) case TensorOp::name:

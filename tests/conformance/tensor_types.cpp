@@ -97,7 +97,7 @@ bool all_same(Types types) {
 }
 bool converts(Type from, Type to) { return from == to || (is_computable(from) && is_computable(to)); }
 bool is_index(Type type) { return type == Type::i32 || type == Type::i64; }
-// Whether results computed from one type can be stored as the other.
+// Returns whether results computed from one type can be stored as the other.
 bool fits(Type from, Type to) { return is_computable(from) && is_computable(to) && (is_floating(to) || !is_floating(from)); }
 // Converts a number to the type's value: bools become 0 or 1.
 double stored_as(Type type, double value) { return type == Type::boolean ? (value != 0 ? 1 : 0) : value; }

@@ -135,7 +135,7 @@ class ScarceMemoryTest : public testing::Test {
   static constexpr long kOne = 1;
   static constexpr long kPressure = 50;
 
-  // Whether `step` throws. Only Error and std::bad_alloc are allowed.
+  // Returns whether `step` throws. Only Error and std::bad_alloc are allowed.
   static bool throws(const std::function<void()>& step) {
     try {
       step();

@@ -20,7 +20,7 @@
 
 namespace {
 
-// Whether standard input ends within `milliseconds`; -1: waits for its end.
+// Returns whether standard input ends within `milliseconds`; -1: waits for its end.
 bool ends(int milliseconds) {
   pollfd input{STDIN_FILENO, POLLIN, 0};
   return poll(&input, 1, milliseconds) != 0;

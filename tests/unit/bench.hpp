@@ -97,7 +97,7 @@ class Bench {
   }
   // Word 2 of that slot: the position of the task or of its link's target, or the number of a lease.
   u32 named(std::uint64_t position) const { return load(ring[index(position)].quad[0]).word[2]; }
-  // Whether the slot at `position` is valid for it.
+  // Returns whether the slot at `position` is valid for it.
   bool written(std::uint64_t position) const {
     const device::Slot& slot = ring[index(position)];
     return std::all_of(slot.quad, slot.quad + 4, [&](const device::Quad& quad) { return load(quad).lap == lap(position); });
@@ -129,7 +129,7 @@ class Bench {
     }
     return all;
   }
-  // Whether the position has a completion entry.
+  // Returns whether the position has a completion entry.
   bool complete(std::uint64_t position) const { return entry(position).lap == lap(position); }
   i32 status(std::uint64_t position) const { return entry(position).status; }
   // Changes an operator's opcode, as the image table does.

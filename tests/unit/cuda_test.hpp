@@ -27,7 +27,7 @@ class CudaTest : public testing::Test {
       GTEST_SKIP() << error.what();
     }
   }
-  // Whether the installed NVRTC supports `arch`: "sm_90", "sm_90a".
+  // Returns whether the installed NVRTC supports `arch`: "sm_90", "sm_90a".
   static bool compiles_for(const std::string& arch) {
     return std::ranges::count(Nvrtc::get().architectures(), std::stoi(arch.substr(3))) != 0;
   }

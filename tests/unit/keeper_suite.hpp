@@ -71,7 +71,7 @@ class KeeperSuite : public testing::Test {
   bool started(int times) const {
     return eventually([&] { return starts() >= times; });
   }
-  // Whether no lease starts for a while.
+  // Returns whether no lease starts for a while.
   bool rests() const {
     const int before = starts();
     std::this_thread::sleep_for(std::chrono::milliseconds(15));

@@ -95,7 +95,7 @@ struct JobTask {
   std::string label() const { return name.empty() ? "task " + std::to_string(number) : name; }
   // "task 'load'", or "task 2".
   std::string title() const { return name.empty() ? label() : "task '" + name + "'"; }
-  // Whether its first repetition is ordered after the last of the previous task.
+  // Returns whether its first repetition is ordered after the last of the previous task.
   bool links_to_previous() const { return (link || hard_link) && !after; }
 };
 
@@ -122,7 +122,7 @@ struct Job {
 
   // Returns the number of tasks with their repetitions.
   std::uint64_t total_tasks() const;
-  // Whether any task has `after`.
+  // Returns whether any task has `after`.
   bool has_after() const;
 };
 

@@ -18,7 +18,7 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   void show(std::uint64_t done);
-  // Whether show() would write now.
+  // Returns whether show() would write now.
   bool due() const { return on_ && std::chrono::steady_clock::now() >= next_; }
 
  private:

@@ -136,7 +136,7 @@ class TopOnATerminal : public test::LiveTest {
 
   void press(const std::string& keys) const { EXPECT_EQ(write(master_, keys.data(), keys.size()), static_cast<ssize_t>(keys.size())); }
 
-  // Whether the screen comes to look like this.
+  // Returns whether the screen comes to look like this.
   bool becomes(const std::function<bool(const Screen&)>& wanted) {
     const auto deadline = std::chrono::steady_clock::now() + 20s;
     while (!wanted(screen_)) {

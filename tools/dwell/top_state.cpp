@@ -13,7 +13,7 @@ namespace {
 constexpr char kControlC = 3;
 constexpr std::size_t kPage = 10;
 
-// Whether `a` is above `b`: larger figures come first, names are sorted alphabetically.
+// Returns whether `a` is above `b`: larger figures come first, names are sorted alphabetically.
 bool above(const OperatorRow& a, const OperatorRow& b, Column column) {
   switch (column) {
     case Column::tasks: return a.tasks_per_s > b.tasks_per_s;

@@ -21,7 +21,7 @@ class Checked {
   constexpr bool fits() const { return fits_; }
   // The number; any where it does not fit.
   constexpr std::int64_t value() const { return value_; }
-  // Whether it fits and lies in [first, last].
+  // Returns whether it fits and lies in [first, last].
   constexpr bool is_in(std::int64_t first, std::int64_t last) const { return fits_ && value_ >= first && value_ <= last; }
 
   friend constexpr Checked operator+(Checked a, Checked b) {
@@ -41,7 +41,7 @@ class Checked {
   }
   constexpr Checked& operator+=(Checked other) { return *this = *this + other; }
   constexpr Checked& operator*=(Checked other) { return *this = *this * other; }
-  // Whether both fit and are the same number.
+  // Returns whether both fit and are the same number.
   friend constexpr bool operator==(Checked a, Checked b) { return a.fits_ && b.fits_ && a.value_ == b.value_; }
 
  private:

@@ -95,7 +95,7 @@ struct Task {
   // One of the argument words in the first slot.
   std::uint32_t word(std::uint32_t i) const { return first.word(i); }
 
-  // Whether it takes one slot and asks for no order: then its first slot says it all.
+  // Returns whether it takes one slot and asks for no order: then its first slot says it all.
   bool plain() const { return words <= kFirstSlotWords && (flags & (kLink | kDrain | kAfter | kSource | kLevel | kExecs)) == 0; }
 };
 
@@ -201,7 +201,7 @@ inline constexpr bool kAlwaysPlain =
     Rest<Given...>::words <= kFirstSlotWords &&
     !(false || ... || (kIsOrder<Given> || kIsGang<Given> || kIsRepeat<Given> || kIsPriority<Given> || kIsExec<Given>));
 
-// Whether an argument of kind `given` can be what the operator declared.
+// Returns whether an argument of kind `given` can be what the operator declared.
 constexpr bool accepts(const Parameter& declared, const Parameter& given) {
   return declared == given || (declared.kind == Kind::const_span && given.kind == Kind::span && declared.element == given.element &&
                                declared.bytes == given.bytes);

@@ -32,7 +32,7 @@ struct LogHead {
   static DWELL_HOST_DEVICE LogHead from(u32 word) { return LogHead{word & 0x1FFFU, word >> 13U & 7U, word >> 16U & 0xFU, word >> 20U}; }
 };
 
-// What a line needs to know of headers and graphs (src/device/header.hpp, graph_layout.hpp); log_format.cpp compares them.
+// Constants of headers and graphs that lines need (src/device/header.hpp, graph_layout.hpp). log_format.cpp compares them.
 DWELL_CONSTANT u32 kLogSourceShift = 16;
 DWELL_CONSTANT u32 kLogNode = 8;      // source of a node with an operator; its bit is set in all sources of tasks made on the device
 DWELL_CONSTANT u32 kLogLaunched = 9;  // source of a node without an operator, which logs nothing

@@ -34,7 +34,7 @@ namespace dwell::backend {
 
 namespace {
 
-// Whether the system clock is the cycle counter: then the counters of all processors agree.
+// Returns whether the system clock is the cycle counter: then the counters of all processors agree.
 bool counts_time() {
   static const bool does = [] {
     std::ifstream file("/sys/devices/system/clocksource/clocksource0/current_clocksource");

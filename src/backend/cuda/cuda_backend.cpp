@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kStaging = 256U << 10U;  // bytes: enough for a graph of about 3,000 nodes
 constexpr std::uint64_t kKept = 64ULL << 20U;  // bytes of freed memory that the pool keeps for later
 
-// Whether `result` is a kernel's fault: CUDA returns it from all later calls of the process.
+// Returns whether `result` is a kernel's fault: CUDA returns it from all later calls of the process.
 bool is_fault(CUresult result) {
   switch (result) {
     case CUDA_ERROR_ILLEGAL_ADDRESS:

@@ -10,7 +10,7 @@
 
 namespace dwell::backend {
 
-// Whether these bytes are a complete cubin. The driver takes no size and trusts the headers.
+// Returns whether these bytes are a complete cubin. The driver takes no size and trusts the headers.
 bool is_cubin(std::span<const std::byte> cubin);
 
 // The context is current. Throws errc::link_failed, errc::out_of_memory, errc::device_lost.

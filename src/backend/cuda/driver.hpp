@@ -131,7 +131,7 @@ class Current {
   Current(const Current&) = delete;
   Current& operator=(const Current&) = delete;
 
-  // Whether the context is current. Fails once CUDA has shut down.
+  // Returns whether the context is current. Fails once CUDA has shut down.
   CUresult result() const noexcept { return result_; }
 
  private:

@@ -26,7 +26,7 @@ inline constexpr std::uint64_t kLargestPayload = std::uint64_t{256} << 20U;
 // Returns an entry's file up to its payload.
 std::vector<std::byte> entry_head(std::string_view key, std::string_view description, std::span<const std::byte> payload);
 
-// Whether the file or folder belongs to this user, and nobody else may write to it.
+// Returns whether the file or folder belongs to this user, and nobody else may write to it.
 bool is_ours(const struct stat& status);
 inline constexpr const char* kNotOurs = "it belongs to another user, or others may write to it";
 

@@ -22,7 +22,7 @@ struct OpenedFolder {
 // Opens the folder. With `make`, creates missing folders, for this user only.
 OpenedFolder open_folder(const std::filesystem::path& directory, bool make);
 
-// Whether it has the form of a CacheKey: 64 hexadecimal digits.
+// Returns whether it has the form of a CacheKey: 64 hexadecimal digits.
 bool is_key(std::string_view name);
 
 // Returns a temporary name for writing an entry; unique across calls and processes.

@@ -15,7 +15,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Whether `name` still refers to `file`. Otherwise its last holder removed it, and a lock on it excludes nobody.
+// Returns whether `name` still refers to `file`. Otherwise its last holder removed it, and a lock on it excludes nobody.
 bool leads_to(const File& folder, const std::string& name, const File& file) {
   struct stat named {};
   struct stat held {};

@@ -65,7 +65,7 @@ bool is_limited(const CompileOptions& options, Form form) {
 // limit, which would slow its own loops.
 constexpr std::uint32_t kSavedBytes = 128;
 
-// Whether an object's operators spawn tasks: then it refers to dwell_spawn, which the loop defines.
+// Returns whether an object's operators spawn tasks: then it refers to dwell_spawn, which the loop defines.
 bool makes_tasks(std::span<const std::byte> object) {
   const auto elf = Elf::open(object);
   return elf && std::ranges::any_of(elf->symbols(), [](const Elf::Symbol& symbol) { return symbol.name == "dwell_spawn"; });

@@ -26,7 +26,7 @@ class WorkingFolder {
 
     const std::filesystem::path& path() const { return path_; }
     std::filesystem::path include() const { return folder_->path() / "include"; }
-    // Whether all files from the begin of the job, and `file`, still exist. False after a cleaner of /tmp.
+    // Returns whether all files from the begin of the job, and `file`, still exist. False after a cleaner of /tmp.
     bool stands(const std::filesystem::path& file) const;
 
    private:

@@ -13,13 +13,13 @@ namespace dwell::jit {
 struct EmbeddedFile {
   std::string_view name;
   std::string_view text;
-  // Whether operators include it, as all but the loop's own ("device/...").
+  // Returns whether operators include it, as all but the loop's own ("device/...").
   bool is_for_operators() const { return !name.starts_with("device/"); }
 };
 
 std::span<const EmbeddedFile> embedded_headers();
 
-// Whether a header of this name is for operators.
+// Returns whether a header of this name is for operators.
 bool is_operator_header(std::string_view name);
 
 // Returns a digest of all of them, for cache keys.

@@ -6,7 +6,7 @@
 
 namespace dwell::jit {
 
-// Whether `text` is an identifier of ASCII letters, digits and _, in any locale.
+// Returns whether `text` is an identifier of ASCII letters, digits and _, in any locale.
 constexpr bool is_identifier(std::string_view text) {
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   const auto is_part = [&](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || is_digit(c); };

@@ -35,7 +35,7 @@ class IncludesTest : public testing::Test {
             .compiler_tells = compiler_tells,
             .assembler_reads = assembler_reads};
   }
-  // Whether writing `text` to `name` changes the digest of `source`.
+  // Returns whether writing `text` to `name` changes the digest of `source`.
   bool matters(const std::string& source, const std::string& name, const std::string& text) {
     const auto before = digest(source);
     write(name, text);

@@ -19,7 +19,7 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-// Whether `name` is a macro name, with or without parameters.
+// Returns whether `name` is a macro name, with or without parameters.
 bool is_macro(std::string_view name) {
   const std::size_t open = name.find('(');
   if (open == std::string_view::npos) return is_identifier(name);

@@ -40,7 +40,7 @@ std::string type_in(std::string_view declaration) {
   return type;
 }
 
-// Whether a type's text names dwell::Group, by value.
+// Returns whether a type's text names dwell::Group, by value.
 bool is_group(std::string_view type) { return type.ends_with("Group") || type.ends_with("Group const"); }
 
 // References to const are allowed: they refer to the task's arguments.

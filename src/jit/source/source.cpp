@@ -20,7 +20,7 @@ std::string file_of(const Unit& unit) { return unit.file.empty() ? "<" + unit.na
 // Reads the lines of a text while they contain only blanks, comments and directives.
 class Prelude {
  public:
-  // Whether `line` (without its line end) contains nothing else.
+  // Returns whether `line` (without its line end) contains nothing else.
   bool take(std::string_view line) {
     if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
     const bool goes_on = !line.empty() && line.back() == '\\';
@@ -30,7 +30,7 @@ class Prelude {
     continued_ = goes_on;
     return true;
   }
-  // Whether a declaration may follow here.
+  // Returns whether a declaration may follow here.
   bool settled() const { return depth_ == 0 && !in_comment_ && !continued_; }
 
  private:
@@ -115,7 +115,7 @@ bool is_error(std::string_view line) {
          line.find("undefined reference") != std::string_view::npos;
 }
 
-// Whether `line` is an error at the export or in dwell's headers; compilers put the location first.
+// Returns whether `line` is an error at the export or in dwell's headers; compilers put the location first.
 bool is_own_error(const Unit& unit, std::string_view line) {
   if (!is_error(line) || line.starts_with(file_of(unit))) return false;
   const std::size_t header = std::min(line.find("dwell/device/"), line.find("dwell/device.hpp"));
@@ -166,7 +166,7 @@ void check_expression(const Unit& unit, const std::string& expression) {
   if (depth != 0) refuse("its parentheses do not match");
 }
 
-// Whether the text defines the operator as a template: its declaration begins with that word.
+// Returns whether the text defines the operator as a template: its declaration begins with that word.
 bool is_template(const Unit& unit) {
   const std::string text = declarations_in(unit.text);
   const std::size_t end = text.find("DWELL_OPERATOR(" + unit.name + ")");

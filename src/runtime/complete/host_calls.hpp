@@ -89,7 +89,7 @@ class HostCalls {
   std::vector<Open> open();
   // Exceptions of callbacks.
   const Causes& causes() const { return causes_; }
-  // Whether the calling thread runs a callback of this runtime: of any launch, or of the one at `position`.
+  // Returns whether the calling thread runs a callback of this runtime: of any launch, or of the one at `position`.
   bool runs_here() const { return running != nullptr && running->of == this; }
   bool runs_here(std::uint64_t position) const { return runs_here() && running->launch == static_cast<std::uint32_t>(position); }
   // As above, for any launch before `position`; both are less than 2^31 positions ago.

@@ -35,7 +35,7 @@ class Backoff {
  private:
   static constexpr std::uint32_t kSpins = 4096;
 
-  // Whether it is too early to sleep. A sleep of 50 us takes twice as long: acceptable after milliseconds.
+  // Returns whether it is too early to sleep. A sleep of 50 us takes twice as long: acceptable after milliseconds.
   bool is_patient() {
     if (shared_) return rounds_ < kSpins + 256;
     const auto now = std::chrono::steady_clock::now();

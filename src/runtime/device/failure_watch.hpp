@@ -38,7 +38,7 @@ class FailureWatch {
   FailureWatch(const FailureWatch&) = delete;
   FailureWatch& operator=(const FailureWatch&) = delete;
 
-  // Whether the device is known to have failed, and the error.
+  // Returns whether the device is known to have failed, and the error.
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   Error failure() const;
 

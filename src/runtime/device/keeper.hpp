@@ -101,7 +101,7 @@ class Keeper {
   // failure.
   bool try_burst(void* stream);
 
-  // Whether `position` is the end of the last burst, which stays there until the next one.
+  // Returns whether `position` is the end of the last burst, which stays there until the next one.
   bool ends_burst(std::uint64_t position) const { return position + 1 == burst_end_.load(std::memory_order_relaxed); }
 
   // Takes the loop off the device, and returns when it has left: waits for running tasks, not for waiting ones. Throws the keeper's
@@ -121,9 +121,9 @@ class Keeper {
   // Takes the loop off the device, calls `meanwhile`, and lets it return. False if the loop did not leave within `patience` because of a
   // long task: then only the caller has waited for that task. Throws the keeper's failure.
   bool pause(std::chrono::nanoseconds patience, const std::function<void()>& meanwhile);
-  // Whether the keeper knows the loop to be off the device: then all its writes are visible.
+  // Returns whether the keeper knows the loop to be off the device: then all its writes are visible.
   bool asleep() const { return asleep_.load(std::memory_order_acquire); }
-  // Whether the user has parked the loop.
+  // Returns whether the user has parked the loop.
   bool parked() const { return parks_.load(std::memory_order_relaxed) != 0; }
 
   // Makes later leases run `image`, and returns when no lease of another image is on the device. Leases roll meanwhile; the loop parks only
@@ -253,7 +253,7 @@ class Keeper {
   void collect() DWELL_REQUIRES(mutex_);
   bool loop_is_gone() const DWELL_REQUIRES(mutex_);
   bool may_start() const DWELL_REQUIRES(mutex_);
-  // Whether a lease up to `number` is on the device.
+  // Returns whether a lease up to `number` is on the device.
   bool any_up_to(std::uint32_t number) const DWELL_REQUIRES(mutex_);
   // Starts a lease (may_start holds), or a burst on this stream (may_burst holds).
   void start(void* stream = nullptr) DWELL_REQUIRES(mutex_);

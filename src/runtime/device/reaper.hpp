@@ -64,7 +64,7 @@ class Reaper {
   Reaper& operator=(const Reaper&) = delete;
 
   bool done(std::uint64_t position) const;
-  // Whether a complete task is known to have succeeded. Lock-free; false means unknown.
+  // Returns whether a complete task is known to have succeeded. Lock-free; false means unknown.
   bool succeeded(std::uint64_t position) const;
   // Returns the result of a complete task. Keeps only the latest of very many failures, but all that complete_all has ended.
   Failure result(std::uint64_t position);

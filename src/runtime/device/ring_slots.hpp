@@ -62,7 +62,7 @@ class RingSlots {
 
   // Returns the header at this position; nothing while it is not written.
   std::optional<device::Header> header(std::uint64_t position) const;
-  // Whether the task in flight at this position records its completion on the device.
+  // Returns whether the task in flight at this position records its completion on the device.
   bool is_tracked(std::uint64_t position) const;
   // Word `i` of a task's arguments.
   std::uint32_t argument(std::uint64_t position, std::uint32_t i) const;

@@ -76,7 +76,7 @@ class SubmissionQueue::Tail {
     if (!by_submitter_) queue_.take_all_back();  // a submitter that has the tail is the only one with places
   }
 
-  // Whether there is room for tasks of `first` and `second` slots, wherever windows end.
+  // Returns whether there is room for tasks of `first` and `second` slots, wherever windows end.
   bool has_room(std::uint32_t first, std::uint32_t second) {
     const std::uint32_t most = first + second + 2 * (device::kMaxSlots - 1);
     return queue_.room(position_, most) >= most;

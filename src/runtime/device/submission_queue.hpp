@@ -78,7 +78,7 @@ class SubmissionQueue {
   std::size_t try_submit_plain(const std::atomic<std::uint32_t>& alias, const detail::FirstSlot* slots, std::size_t count,
                                std::uint64_t* last);
 
-  // Whether there is ample room. A thread that has found the ring full waits for this, so that it submits runs of tasks.
+  // Returns whether there is ample room. A thread that has found the ring full waits for this, so that it submits runs of tasks.
   bool roomy();
 
   // Asks the lease of this number and earlier ones to end once the fetch crew reaches the request: when the next lease has come, or at
@@ -117,7 +117,7 @@ class SubmissionQueue {
   std::vector<std::uint64_t> failed_positions() { return reaper_.failed_positions(); }
   std::uint32_t opcode_at(std::uint64_t position) const { return reaper_.opcode_at(position); }
 
-  // Whether the task in flight at this position has an argument that is an address in [begin, end). May return true wrongly.
+  // Returns whether the task in flight at this position has an argument that is an address in [begin, end). May return true wrongly.
   bool names(std::uint64_t position, std::uint64_t begin, std::uint64_t end) const;
 
   // One past the last assigned position, and one past the last position before which all are complete.
@@ -150,7 +150,7 @@ class SubmissionQueue {
     Reaper::FailedNode failed_node;
     Reaper::TitleOf title_of;
     Reaper::FailedInside failed_inside;
-    // Whether the graph whose head has this offset names memory in [begin, end).
+    // Returns whether the graph whose head has this offset names memory in [begin, end).
     std::function<bool(std::uint64_t head, std::uint64_t begin, std::uint64_t end)> names;
   };
   void look_up_launches(Launches launches) {
@@ -162,7 +162,7 @@ class SubmissionQueue {
 
   // Sets the recorder of task samples. Set before the first task.
   void sample_into(TaskSamples& samples) { samples_ = &samples; }
-  // Whether the task at this position is sampled.
+  // Returns whether the task at this position is sampled.
   bool is_sampled(std::uint64_t position) const {
     return device::is_stamped(static_cast<std::uint32_t>(position), stamped_below_.load(std::memory_order_relaxed));
   }

@@ -68,7 +68,7 @@ void store_words(std::byte* to, const std::byte* from, std::size_t bytes) {
   }
 }
 
-// Whether the process may write there: const variables are in read-only memory.
+// Returns whether the process may write there: const variables are in read-only memory.
 bool is_writable(std::uint64_t address) {
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);) {
@@ -81,7 +81,7 @@ bool is_writable(std::uint64_t address) {
   return true;  // unknown
 }
 
-// Whether `full` is `name`, or a member of it.
+// Returns whether `full` is `name`, or a member of it.
 bool goes_by(std::string_view full, std::string_view name) {
   return full.starts_with(name) && (full.size() == name.size() || full[name.size()] == '.');
 }

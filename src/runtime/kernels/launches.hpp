@@ -42,7 +42,7 @@ class Launches {
   // Launches a kernel, and returns the launch's number. Throws as Backend::launch, and errc::closed after close has begun.
   std::uint64_t launch(backend::LoadedModule& kernels, const backend::KernelLaunch& launch, Needs needs);
 
-  // Whether the launch has ended, successfully or not. Does not block.
+  // Returns whether the launch has ended, successfully or not. Does not block.
   bool done(std::uint64_t number);
   // Waits for a launch, until `deadline` if there is one; false at the deadline.
   bool wait(std::uint64_t number, std::optional<Clock::time_point> deadline);

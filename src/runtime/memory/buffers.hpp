@@ -108,7 +108,7 @@ class Buffers {
   std::unique_ptr<backend::Allocation> from_resource(std::size_t bytes);
   // Registers a new buffer.
   std::shared_ptr<detail::BufferState> enter(std::shared_ptr<detail::BufferState> state);
-  // Whether all tasks before `until` and launches before `launched` have ended.
+  // Returns whether all tasks before `until` and launches before `launched` have ended.
   bool ended(std::uint64_t until, std::uint64_t launched);
 
   struct Retired {

@@ -31,7 +31,7 @@ constinit std::array<std::atomic<FlightFile*>, kMostFiles> flight_files{};
 constinit std::array<struct sigaction, kSignals.size()> previous{};
 static_assert(std::atomic<FlightFile*>::is_always_lock_free);
 
-// Whether the file is this process's: a forked child has the same memory.
+// Returns whether the file is this process's: a forked child has the same memory.
 bool is_ours(const FlightFile& file) { return file.pid == getpid(); }
 
 FlightEnd load(FlightFile& file) { return std::atomic_ref(file.end).load(std::memory_order_relaxed); }

@@ -66,7 +66,7 @@ class LogDrain {
   void flush();
   // Passes on all lines, and ends the thread. A second call does nothing. Must not be called on that thread.
   void finish() noexcept;
-  // Whether this is the sink's thread.
+  // Returns whether this is the sink's thread.
   bool runs_here() const noexcept { return std::this_thread::get_id() == thread_.get_id(); }
 
   const std::shared_ptr<LogMemory>& memory() const { return memory_; }

@@ -45,7 +45,7 @@ void append_argument(std::string& to, const std::string& placeholder, LogType ty
   to += placeholder;
 }
 
-// Whether a width or a precision exceeds what a compiler accepts: the text could exhaust memory.
+// Returns whether a width or a precision exceeds what a compiler accepts: the text could exhaust memory.
 bool is_too_wide(std::string_view placeholder) {
   constexpr std::size_t kDigits = 4;
   std::size_t digits = 0;

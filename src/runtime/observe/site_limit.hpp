@@ -18,7 +18,7 @@ class SiteLimit {
   // 0: no limit.
   explicit SiteLimit(unsigned per_second) : per_second_(per_second) {}
 
-  // Whether the line, found at `now`, is among the first of its site in this second.
+  // Returns whether the line, found at `now`, is among the first of its site in this second.
   bool admits(const LogLine& line, Clock::time_point now) {
     if (per_second_ == 0 || line.format == nullptr) return true;
     Site& site = sites_.try_emplace(*line.op + '\0' + *line.format, Site{line, now, 0, 0}).first->second;

@@ -58,7 +58,7 @@ class Timeline {
   void start(Sink sink);
   // Ends it after its last piece; does nothing if none is being recorded. Rethrows the reason if it was over before.
   void stop();
-  // Whether it has ended before stop().
+  // Returns whether it has ended before stop().
   bool over() const noexcept { return over_.load(std::memory_order_acquire); }
 
  private:

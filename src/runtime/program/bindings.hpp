@@ -32,7 +32,7 @@ struct Step {
   std::vector<Target> targets;
 };
 
-// Whether a binding of this version never changes: it uses no operator but its own, `name`.
+// Returns whether a binding of this version never changes: it uses no operator but its own, `name`.
 bool is_bound_for_good(const Version& version, const std::string& name);
 
 // Returns the steps for `moves`: one for each move, in order, then one for each other operator that uses one of these, directly or through

@@ -59,7 +59,7 @@ struct OperatorState {
   Error gone() const;
 };
 
-// Whether two name expressions are equal except for blanks.
+// Returns whether two name expressions are equal except for blanks.
 inline bool same_expression(std::string a, std::string b) {
   std::erase(a, ' ');
   std::erase(b, ' ');

@@ -45,7 +45,7 @@ std::string own_shares(const Proposal& proposal, const Figure& figure) {
   return text;
 }
 
-// Whether one of them exceeds the limit by itself, or its figure is unknown.
+// Returns whether one of them exceeds the limit by itself, or its figure is unknown.
 bool newcomer_exceeds(const Proposal& proposal, const Figure& figure, unsigned limit) {
   return proposal.newcomers.empty() || std::ranges::any_of(proposal.newcomers, [&](const Newcomer& newcomer) {
            const jit::Resources* const takes = own(proposal, newcomer);

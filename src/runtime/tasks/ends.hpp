@@ -35,7 +35,7 @@ class Ends {
   Ends(const Ends&) = delete;
   Ends& operator=(const Ends&) = delete;
 
-  // Whether the task is complete, or lost with the device.
+  // Returns whether the task is complete, or lost with the device.
   bool done(std::uint64_t position);
   // Waits until `deadline`, if any; false at the deadline.
   bool wait(std::uint64_t position, std::optional<Clock::time_point> deadline);

@@ -57,7 +57,7 @@ class RuntimeWatch final : private Watched {
   void stop() noexcept {
     if (watchdog_) watchdog_->stop();
   }
-  // Whether the watchdog says that the runtime has stalled. Costs a load.
+  // Returns whether the watchdog says that the runtime has stalled. Costs a load.
   bool stalled() const { return watchdog_ != nullptr && watchdog_->stalled(); }
   // Throws errc::stalled if the runtime has stalled, and the verdict holds for the task at `position`.
   void check(std::uint64_t position) const {

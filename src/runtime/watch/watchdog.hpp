@@ -28,9 +28,9 @@ class Watched {
   // Brings all workers between two tasks, and returns `progress` at that moment; from then on it changes when a worker starts a task.
   // Nothing when a task runs.
   virtual std::optional<std::uint64_t> settle() = 0;
-  // Whether workers have polled for tasks since settle().
+  // Returns whether workers have polled for tasks since settle().
   virtual bool has_resumed() = 0;
-  // Whether all workers have, and none is inside a task.
+  // Returns whether all workers have, and none is inside a task.
   virtual bool has_passed() = 0;
   // Returns the error that names the tasks, and passes it to Options::warn.
   virtual Error verdict() = 0;
@@ -61,7 +61,7 @@ class Watchdog {
   // Ends the watch and lifts the verdict.
   void stop() noexcept;
 
-  // Whether there is a verdict. Costs a load.
+  // Returns whether there is a verdict. Costs a load.
   bool stalled() const { return stalled_.load(std::memory_order_acquire); }
   // Returns the verdict if it holds for the task at `position`: no progress since, and the task was submitted before.
   std::optional<Error> verdict_on(std::uint64_t position);

@@ -53,7 +53,7 @@ class WatchdogTest : public testing::Test {
     for (int i = 0; i < 10'000 && !condition(); ++i) std::this_thread::sleep_for(1ms);
     return condition();
   }
-  // Whether no verdict comes for much longer than the timeout.
+  // Returns whether no verdict comes for much longer than the timeout.
   bool stays_silent() {
     for (int i = 0; i < 200; ++i) {
       if (watchdog_->stalled()) return false;

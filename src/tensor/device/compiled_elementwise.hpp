@@ -59,7 +59,7 @@ struct CompiledWords {
       default: return true;
     }
   }
-  // Whether these are computed out of line.
+  // Returns whether these are computed out of line.
   static DWELL_HOST_DEVICE bool computes_apart() {
 #if DWELL_PARALLEL_GROUP
     u32 count = 0;

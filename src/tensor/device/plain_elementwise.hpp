@@ -28,7 +28,7 @@ class PlainWords {
   DWELL_DEVICE Instruction instruction(u32 index) const { return Instruction(code_[index]); }
   DWELL_DEVICE float constant(u32 index) const { return bits_as<float>(constants_[index]); }
   DWELL_DEVICE float* address(u32 tensor) const { return pointer_to_global<float>(ProgramWords::address(tensors_ + tensor * 3)); }
-  // Whether all elements are the same.
+  // Returns whether all elements are the same.
   DWELL_DEVICE bool is_one(u32 tensor) const { return ProgramWords::stride(tensors_ + tensor * 3, 0) == 0; }
 
  private:
@@ -118,7 +118,7 @@ class PlainMachine {
   // Neighbouring threads have neighbouring packs.
   static constexpr u32 kPack = kEach < 4 ? kEach : 4;
   DWELL_DEVICE u32 place(u32 k) const { return k / kPack * (kPack * kGroupThreads) + rank_ * kPack + k % kPack; }
-  // Whether the thread has such an element, in the last block.
+  // Returns whether the thread has such an element, in the last block.
   DWELL_DEVICE bool has(u32 k) const { return place(k) < left_; }
   DWELL_DEVICE bool whole() const { return left_ >= kBlock && program_.packed(); }
   template <class F>

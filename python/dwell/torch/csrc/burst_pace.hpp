@@ -23,7 +23,7 @@ class BurstPace {
   void begins(Clock::time_point now) { since_ = now; }
   // Notes the host's time of a burst. Keeps the mean of about eight; a burst that waited for the driver counts as four at most.
   void took(Time burst) { cost_ += (std::min(burst, 4 * cost_) - cost_) / 8; }
-  // Whether an early burst may start.
+  // Returns whether an early burst may start.
   bool worth(Clock::time_point now) const { return now - since_ >= kRest * cost_; }
 
  private:

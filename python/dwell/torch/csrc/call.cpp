@@ -39,7 +39,7 @@ at::Scalar scalar_of(const Number& number) {
   return number.integer();
 }
 
-// Whether T holds the number, up to rounding.
+// Returns whether T holds the number, up to rounding.
 template <class T>
 bool is_in_range(const Number& number) {
   using Limits = std::numeric_limits<T>;
@@ -55,7 +55,7 @@ bool is_in_range(const Number& number) {
 }
 bool is_short(at::ScalarType type) { return type == at::kHalf || type == at::kBFloat16; }
 
-// Whether an operation on tensors of this type and the number computes in this type.
+// Returns whether an operation on tensors of this type and the number computes in this type.
 bool keeps(at::ScalarType type, const std::optional<Number>& number) {
   if (!number) return false;
   if (at::isFloatingType(type)) return true;
@@ -82,7 +82,7 @@ at::Tensor allocated_for(std::span<const Input> inputs, std::size_t foremost, bo
   return config.build().output();
 }
 
-// Whether its strides are those of a new tensor, in dimensions of one element too.
+// Returns whether its strides are those of a new tensor, in dimensions of one element too.
 bool has_default_strides(const at::Tensor& tensor) {
   std::int64_t expected = 1;
   for (std::int64_t dim = tensor.dim(); dim-- != 0;) {
@@ -100,7 +100,7 @@ bool have_same_sizes(const at::Tensor& a, const at::Tensor& b) {
   return same;
 }
 
-// Whether no two elements share memory.
+// Returns whether no two elements share memory.
 bool is_apart(const at::Tensor& tensor) {
   if (tensor.is_non_overlapping_and_dense()) return true;
   // Each dimension steps over all that those with smaller strides reach.
@@ -244,7 +244,7 @@ std::optional<at::ScalarType> Call::common_type(const at::Tensor& first) const {
   return type;
 }
 
-// Whether dwell or PyTorch computes with an input of another type before it is rounded to `common`, a 16-bit type.
+// Returns whether dwell or PyTorch computes with an input of another type before it is rounded to `common`, a 16-bit type.
 bool Call::rounds_inputs_late(at::ScalarType common) const {
   if (result_type_ == ResultType::target) return false;
   const auto is_wider = [common](const Input& input) {
@@ -256,7 +256,7 @@ bool Call::rounds_inputs_late(at::ScalarType common) const {
          inputs_[1].tensor->numel() == 1;
 }
 
-// Whether PyTorch's kernel gets numbers as tensors.
+// Returns whether PyTorch's kernel gets numbers as tensors.
 bool Call::broadcasts_numbers() const {
   if (formula_ != nullptr) return false;
   switch (op_) {
@@ -273,7 +273,7 @@ bool Call::broadcasts_numbers() const {
   }
 }
 
-// Whether PyTorch rounds numbers to the type that it computes in, where dwell would not.
+// Returns whether PyTorch rounds numbers to the type that it computes in, where dwell would not.
 bool Call::rounds_numbers(at::ScalarType computed, const c10::Device& device) const {
   if (!is_short(computed)) return false;
   RoundsNumbers rounds = rounds_;
@@ -350,7 +350,7 @@ bool Call::write(const at::Tensor& out) const {
   return true;
 }
 
-// Whether a result of type `computed` may be converted to `written`.
+// Returns whether a result of type `computed` may be converted to `written`.
 bool Call::converts(at::ScalarType computed, at::ScalarType written) const {
   switch (result_type_) {
     case ResultType::common: return holds(false, FallbackReason::type);
@@ -363,7 +363,7 @@ bool Call::converts(at::ScalarType computed, at::ScalarType written) const {
       inputs(), [&](const Input& input) { return input.tensor != nullptr || holds(has(written, input.number), FallbackReason::type); });
 }
 
-// Whether the inputs broadcast to exactly that shape; with ResultType::target, whether they can be broadcast to it.
+// Returns whether the inputs broadcast to exactly that shape; with ResultType::target, whether they can be broadcast to it.
 bool Call::broadcasts_to(at::IntArrayRef wanted) const {
   bool same = result_type_ == ResultType::target;
   at::DimVector sizes;

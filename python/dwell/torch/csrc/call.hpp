@@ -102,19 +102,19 @@ class Call {
   std::array<Input, kMost> inputs_;
 };
 
-// Whether the type holds the number, up to rounding. Others are left to PyTorch, which refuses them or wraps them around.
+// Returns whether the type holds the number, up to rounding. Others are left to PyTorch, which refuses them or wraps them around.
 bool has(at::ScalarType type, const std::optional<Number>& number);
 // Allocates a contiguous tensor on the device of `beside`.
 at::Tensor empty_on(const at::Tensor& beside, at::IntArrayRef sizes, at::ScalarType type);
-// Whether operations on this tensor are taken.
+// Returns whether operations on this tensor are taken.
 bool is_small(const at::Tensor& tensor);
-// Whether `out` may be written while `x` is read: they are the same elements, or share none.
+// Returns whether `out` may be written while `x` is read: they are the same elements, or share none.
 bool may_write(const at::Tensor& out, const at::Tensor& x);
-// Whether a result of these sizes and this type may be written to `out` without a conversion or a resize. `beside`: an input.
+// Returns whether a result of these sizes and this type may be written to `out` without a conversion or a resize. `beside`: an input.
 bool fits(const at::Tensor& out, const at::Tensor& beside, at::IntArrayRef sizes, at::ScalarType type);
-// Whether `out` and `x` share no memory.
+// Returns whether `out` and `x` share no memory.
 bool is_clear_of(const at::Tensor& out, const at::Tensor& x);
-// Whether results may be written to `out`: its elements share no memory, and it is no lazy (copy-on-write) copy.
+// Returns whether results may be written to `out`: its elements share no memory, and it is no lazy (copy-on-write) copy.
 bool may_hold_results(const at::Tensor& out);
 
 }  // namespace dwell::pytorch

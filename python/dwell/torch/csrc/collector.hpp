@@ -100,9 +100,9 @@ class Collector {
   // Counts of the batches, and of operations taken.
   BatchStats stats();
   std::uint64_t taken();
-  // Whether a collected operation reads or writes memory of this storage.
+  // Returns whether a collected operation reads or writes memory of this storage.
   bool names(c10::StorageImpl* storage);
-  // Whether any collector has operations to flush.
+  // Returns whether any collector has operations to flush.
   static bool any_pending() { return pending_anywhere_.load(std::memory_order_acquire) != 0; }
   // Call in a forked child: no collector has any there.
   static void forget_pending() { pending_anywhere_.store(0, std::memory_order_relaxed); }
@@ -144,7 +144,7 @@ class Collector {
   // Returns the recording of the calling thread, if any. Throws if it is of another device.
   Recording* recording_here();
   void count_pending();
-  // Whether the device is idle and a burst does not cost the host too much.
+  // Returns whether the device is idle and a burst does not cost the host too much.
   bool worth_a_burst();
   // Flushes if the current stream or the loop is another than that of collected operations.
   void keep_in_order(bool resident);

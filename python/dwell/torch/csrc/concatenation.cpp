@@ -16,7 +16,7 @@ namespace {
 using at::Tensor;
 using Made = std::optional<Tensor>;
 
-// Whether all have one type and device, and the result has their layout.
+// Returns whether all have one type and device, and the result has their layout.
 bool are_alike(const std::vector<const Tensor*>& all) {
   for (const Tensor* const one : all) {
     if (!is_small(*one) || !holds(one->scalar_type() == all[0]->scalar_type(), FallbackReason::type) ||

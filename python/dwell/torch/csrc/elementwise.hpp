@@ -1,4 +1,4 @@
-// What the rules of elementwise operations share. They stand in several files, which compile side by side.
+// The common parts of the rules of elementwise operations, which stand in several files so that they compile side by side.
 #pragma once
 
 #include <cmath>

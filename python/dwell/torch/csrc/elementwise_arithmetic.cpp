@@ -20,7 +20,7 @@ bool is_bool(const Input& x) {
   return x.tensor != nullptr ? x.tensor->scalar_type() == at::kBool : x.number && x.number->type() == ElementType::boolean;
 }
 
-// Whether PyTorch accepts `alpha` as a factor of b, and it does not change the common type of a and b.
+// Returns whether PyTorch accepts `alpha` as a factor of b, and it does not change the common type of a and b.
 bool is_factor(const Input& a, const Input& b, const Scalar& alpha) {
   if (alpha.isFloatingPoint()) return !is_whole(a) || !is_whole(b);
   return alpha.isIntegral(false) && (alpha.equal(1) || !(is_bool(a) && is_bool(b)));

@@ -155,7 +155,7 @@ bool only_views(const c10::FunctionSchema& schema) {
 namespace {
 
 bool is_aten(const c10::FunctionSchema& schema) { return schema.name().rfind("aten::", 0) == 0 && schema.overload_name() != "out"; }
-// Whether an operation accesses no elements: it returns views, of which some schemas say nothing, or allocates.
+// Returns whether an operation accesses no elements: it returns views, of which some schemas say nothing, or allocates.
 bool touches_nothing(const c10::FunctionSchema& schema) {
   static const std::set<std::string> unsaid = {"aten::empty",        "aten::empty_strided",
                                                "aten::new_empty",    "aten::new_empty_strided",

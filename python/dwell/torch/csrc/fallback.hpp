@@ -20,7 +20,7 @@ namespace dwell::pytorch {
 
 // Whether operations of the calling thread are taken. A thread of the autograd engine does as the thread that started the backward pass.
 bool takes();
-// Whether the calling thread itself is inside a context that takes operations.
+// Returns whether the calling thread itself is inside a context that takes operations.
 bool takes_here();
 // Takes no operations from now on, in any thread.
 void take_none();
@@ -45,7 +45,7 @@ struct Passed {
 Passed passed();
 // Registers kernels for all operations that are not taken. Called once, after those that are taken have been registered.
 void pass_or_fall_back(torch::Library& aten, torch::Library& any);
-// Whether an operation only returns views of arguments.
+// Returns whether an operation only returns views of arguments.
 bool only_views(const c10::FunctionSchema& schema);
 // For the Python mode: call before and after PyTorch runs an operation on these tensors. `places`: the argument that each is part of.
 // `is_mode`: another mode or a tensor subclass handles the operation.

@@ -73,7 +73,7 @@ c10::DispatchKeySet plain_keys;     // of a plain tensor (is_plain)
 c10::DispatchKeySet host_keys;      // of a plain tensor on the host
 c10::DispatchKeySet straight_keys;  // on in a thread that takes operations
 
-// Whether nothing but autograd stands between this thread's calls and the backend's kernel. Autograd is checked for each tensor.
+// Returns whether nothing but autograd stands between this thread's calls and the backend's kernel. Autograd is checked for each tensor.
 bool is_straight() {
   if (!in_use || !takes_here()) return false;
   const c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
@@ -81,7 +81,7 @@ bool is_straight() {
          !at::hasCallbacks();
 }
 
-// Whether autograd ignores operations on a tensor.
+// Returns whether autograd ignores operations on a tensor.
 bool has_no_gradient(c10::TensorImpl* impl) {
   c10::AutogradMetaInterface* const meta = impl->autograd_meta();
   if (meta == nullptr) return true;

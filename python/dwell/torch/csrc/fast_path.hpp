@@ -135,7 +135,7 @@ void offer(const FastPath& path);
 void open_fast_paths();
 // Switches the paths on or off; they are on after `open_fast_paths`. For comparisons.
 void use_fast_paths(bool use);
-// Whether the extension was built with them.
+// Returns whether the extension was built with them.
 bool has_fast_paths();
 // Number of calls by a fast path.
 std::uint64_t fast_calls();

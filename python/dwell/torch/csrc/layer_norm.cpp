@@ -51,7 +51,7 @@ std::optional<Rows> rows_of(const Tensor& x, c10::SymIntArrayRef normalized, con
   return rows;
 }
 
-// Whether a row is a whole number of 32-byte vectors of PyTorch's CPU kernel, or shorter than one.
+// Returns whether a row is a whole number of 32-byte vectors of PyTorch's CPU kernel, or shorter than one.
 bool has_none_beside_vectors(const Dims& shape, std::int64_t element_size) {
   std::int64_t elements = 1;
   for (const std::int64_t size : shape) elements *= size;

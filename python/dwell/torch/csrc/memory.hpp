@@ -27,7 +27,7 @@ extern const std::uint64_t all_plain_keys;
 // Whether a tensor is plain: sizes, strides and memory, without negation, conjugation, zero tensor, subclass, mode, transform, layout,
 // names or quantization. Its memory may be null.
 inline bool is_plain(const at::Tensor& tensor) { return (tensor.unsafeGetTensorImpl()->key_set().raw_repr() & ~all_plain_keys) == 0; }
-// Whether PyTorch did not allocate the memory for this storage: another storage may refer to it.
+// Returns whether PyTorch did not allocate the memory for this storage: another storage may refer to it.
 bool is_foreign(c10::StorageImpl& storage);
 
 // A guard makes PyTorch raise an error when it reads or writes a storage whose elements are not computed yet: some code of PyTorch's reads

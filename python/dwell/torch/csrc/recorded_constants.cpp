@@ -30,9 +30,9 @@ constexpr const char* kRemedy =
     "it "
     "out of the recording, and copy what is new into a tensor of the recording between replays";
 
-// Whether an operation that returns numbers reads elements.
+// Returns whether an operation that returns numbers reads elements.
 bool reads_numbers(std::string_view name) { return name == "aten::_local_scalar_dense" || name == "aten::equal"; }
-// Whether an operation that writes to an argument ignores its elements.
+// Returns whether an operation that writes to an argument ignores its elements.
 bool overwrites(std::string_view name) {
   constexpr std::array<std::string_view, 4> all = {"aten::copy_", "aten::fill_", "aten::zero_", "aten::set_"};
   return std::ranges::find(all, name) != all.end();

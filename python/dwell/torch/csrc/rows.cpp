@@ -130,7 +130,7 @@ struct VectorNorm {
   }
 
  private:
-  // Whether each norm is of one element. PyTorch returns its absolute value then, without a power that may overflow.
+  // Returns whether each norm is of one element. PyTorch returns its absolute value then, without a power that may overflow.
   static bool norms_of_one(const Tensor& x, at::IntArrayRef dims) {
     const std::optional<Axes> axes = axes_of(x, dims);
     if (!axes) return false;
@@ -184,7 +184,7 @@ class ExtremeWithPlace {
 
 using WithParameters = const UnaryCall::Parameters&;
 
-// Whether x is floating point and has that dimension.
+// Returns whether x is floating point and has that dimension.
 bool has_float_rows(const Tensor& x, std::int64_t dim) {
   return holds(is_float(x), FallbackReason::type) && is_small(x) && x.dim() != 0 && axes_of(x, dim);
 }

@@ -31,7 +31,7 @@ class Storages {
   void keep(const Storages& others) {
     for (const Kept& kept : others.kept_) keep(*kept.storage, true, false);
   }
-  // Whether a storage is kept, or shares memory with one that is.
+  // Returns whether a storage is kept, or shares memory with one that is.
   bool has(c10::StorageImpl* storage) {
     return place_of(places_, storage)->storage == storage || ((has_foreign_ || is_foreign(*storage)) && overlaps(*storage));
   }
@@ -40,7 +40,7 @@ class Storages {
     const Place* const place = place_of(made_, reinterpret_cast<const void*>(address));
     return place->storage == nullptr || c10::raw::intrusive_ptr::use_count(place->storage) != 1;
   }
-  // Whether no storage was given other memory since it was kept.
+  // Returns whether no storage was given other memory since it was kept.
   bool are_in_place() const {
     return std::ranges::all_of(kept_, [](const Kept& kept) { return memory_of(*kept.storage) == kept.data; });
   }
