@@ -185,7 +185,9 @@ def build() -> Path:
         return target
     with _locked(folder):
         if not target.exists():
-            print(f"dwell.torch: building the extension for PyTorch {torch.__version__}, once: about a minute on two cores", file=sys.stderr)
+            print(
+                f"dwell.torch: building the extension for PyTorch {torch.__version__}, once: about a minute on two cores", file=sys.stderr
+            )
             begin = time.monotonic()
             _make(compiler, target)
             print(f"dwell.torch: built in {time.monotonic() - begin:.0f} s: {target}", file=sys.stderr)
