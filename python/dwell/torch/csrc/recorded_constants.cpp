@@ -119,8 +119,9 @@ void RecordedConstants::use(std::span<const at::Tensor* const> tensors, bool mad
 
 void RecordedConstants::end() {
   const std::lock_guard lock(mutex_);
+  // Random results are among them: cuDNN's LSTM counts as an operation that draws, for its dropout.
   for (auto& [storage, value] : written_)
-    if (value.on_replay == OnReplay::same && !value.reads.empty() && !value.storage.expired()) kept_.push_back(std::move(value));
+    if (value.on_replay != OnReplay::continues && !value.reads.empty() && !value.storage.expired()) kept_.push_back(std::move(value));
   written_.clear();
 }
 
