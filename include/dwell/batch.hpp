@@ -19,6 +19,8 @@
 
 namespace dwell {
 
+class OperationList;
+
 namespace device {
 enum class RowResult : u8;
 }  // namespace device
@@ -183,6 +185,9 @@ class Batch {
   // false, nobody else may read the memory until it is written again. A call's own tensors are needed until it returns. Empty (the
   // default): stores everything.
   void store_only(std::function<bool(const TensorView::Extent&)> needed);
+
+  // Notes each operation that is submitted from now on in the list too, for GangProgram: of a batch whose runtime captures a graph, say.
+  void note_in(const OperationList& list);
 
   BatchStats stats() const;
 

@@ -10,6 +10,7 @@
 #include <dwell/after.hpp>
 #include <dwell/detail/checked.hpp>
 #include <dwell/error.hpp>
+#include <dwell/gang_program.hpp>
 
 #include "tensor/collected.hpp"
 #include "tensor/device/program.hpp"
@@ -328,6 +329,7 @@ void Batch::submit_first_program(bool counts) {
     return static_cast<std::uint32_t>(std::clamp<std::int64_t>((tensors.elements() + each / 2) / each, 1, most));
   };
   ++all.stats.programs;
+  if (all.noted != nullptr) all.noted->add(tensor::NotedOperation::Kind::program, all.words);
   const bool is_long = program.instructions() >= tensor::kLongProgram;
   // A captured node always runs the operator of its capture, possibly often.
   const bool at_once = is_long && all.runtime->captures();
@@ -359,6 +361,7 @@ void Batch::add(const Operation& operation) {
     all.accesses.add(number, extent.first, extent.end, place < operation.written, all.before, all.first);
     flags |= tensor::ViewMemory::flags(tensor);
   }
+  if (all.noted != nullptr) all.noted->add(operation.kind, operation.words);
   submit_next(*operation.op, operation.words, flags, operation.groups);
 }
 
@@ -400,6 +403,8 @@ void Batch::join(std::vector<Ticket>& tickets, std::size_t most) {
     tickets.resize(joins);
   }
 }
+
+void Batch::note_in(const OperationList& list) { state_->noted = list.state_; }
 
 BatchStats Batch::stats() const { return state_->stats; }
 

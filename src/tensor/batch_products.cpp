@@ -79,6 +79,7 @@ void Batch::multiply(const char* function, const Product& product, const char* a
     const Product there{.to = where, .a = product.a, .b = product.b, .bias = product.bias, .beta = product.beta, .alpha = product.alpha};
     tensor::Operation operation = tensor::operation_of(there, state_->operators.on_cuda(), state_->workers);
     operation.op = &state_->operators.get(tensor::kProduct);
+    operation.kind = tensor::NotedOperation::Kind::product;
     add(operation);
   });
 }

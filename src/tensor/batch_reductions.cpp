@@ -83,6 +83,7 @@ void Batch::add_rows(const tensor::Rows& rows, std::span<const TensorView* const
   tensor::Collected& all = *state_;
   tensor::Operation operation;
   operation.op = &all.operators.get(tensor::kReduce);
+  operation.kind = tensor::NotedOperation::Kind::rows;
   operation.tensors.append(writes);
   operation.tensors.append(reads);
   operation.written = writes.size();

@@ -8,6 +8,7 @@
 #include <dwell/tensor.hpp>
 
 #include "base/inplace_vector.hpp"
+#include "tensor/gang/noted.hpp"
 
 namespace dwell::tensor {
 
@@ -25,6 +26,7 @@ inline constexpr std::size_t kMostOwnWords = 64;
 inline constexpr std::size_t kMostOwnTensors = 5;
 
 struct Operation {
+  NotedOperation::Kind kind = NotedOperation::Kind::other;
   const Operator<>* op = nullptr;
   InplaceVector<std::uint32_t, kMostOwnWords> words;  // of arguments
   // The caller's tensors that they use; the first `written` are written, the others read.

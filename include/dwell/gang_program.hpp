@@ -1,0 +1,74 @@
+// Recorded operations on tensors, compiled as one program of a gang.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include <dwell/runtime.hpp>
+#include <dwell/tensor.hpp>
+#include <dwell/ticket.hpp>
+
+namespace dwell {
+
+namespace tensor {
+struct Noted;
+struct GangState;
+}  // namespace tensor
+
+// Operations that a batch has submitted, in order: Batch::note_in fills it, GangProgram compiles it. A handle: copies name the same list.
+class OperationList {
+ public:
+  OperationList();
+  std::size_t size() const noexcept;
+
+ private:
+  friend class Batch;
+  friend class GangProgram;
+  std::shared_ptr<tensor::Noted> state_;
+};
+
+struct GangSettings {
+  std::uint32_t members = 0;  // of the gang; 0: as many as the plan finds best. On a CPU always one
+};
+
+// A program that does the operations of a list on the memory that they name, one run behind the other. On CUDA an ordinary kernel: a gang of
+// thread blocks that are all on the device, each a member; on the CPU a task. Members have small tensors in memory of their own and do most
+// steps on these, so that dependent steps cross no member; they share products of matrices out, keep their part of what is multiplied with
+// from step to step, and hand results on as words that carry the number of the exchange (docs/loops.md).
+//
+// Elementwise operations give the bits that the batch's tasks give. Sums of products and of rows are added in another order, the same in
+// each run of the same plan.
+//
+// Members may be called from any thread; runs of one program must not overlap: they are ordered by their stream, or by their tickets.
+class GangProgram {
+ public:
+  // Plans and compiles; waits for the compiler. `needed`: whether someone may read this memory behind a run; other results are not stored.
+  // The memory that the operations name must live as long as the program and its runs.
+  // Throws errc::unsupported with the reason if the operations do not fit a gang: an operation without a form (an index, 16-bit products,
+  // long rows), tensors beyond a member's memory, results of more than 48 KiB beside products that are shared out. Throws errc::closed,
+  // errc::out_of_memory, and as Runtime::compile.
+  GangProgram(Runtime& runtime, const OperationList& operations, const std::function<bool(const TensorView::Extent&)>& needed,
+              const GangSettings& settings = {});
+  ~GangProgram();
+  GangProgram(GangProgram&&) noexcept;
+  GangProgram& operator=(GangProgram&&) noexcept;
+  GangProgram(const GangProgram&) = delete;
+  GangProgram& operator=(const GangProgram&) = delete;
+
+  // Runs the program once and returns at once. On CUDA in the user's stream (LaunchConfig::stream; null: the runtime's), behind what the
+  // stream has; on the CPU behind all tasks that have been submitted. Throws as Kernel::launch and Runtime::submit.
+  Ticket launch(void* stream = nullptr) const;
+
+  std::uint32_t members() const noexcept;
+  // The steps of a run that each member takes, exchanges and copies included.
+  std::uint32_t steps() const noexcept;
+  // The C++ text that was compiled. Valid as long as the program.
+  const std::string& source() const noexcept;
+
+ private:
+  std::unique_ptr<tensor::GangState> state_;
+};
+
+}  // namespace dwell

@@ -1,0 +1,37 @@
+// Programs of a gang for each architecture. Needs NVRTC but no GPU.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "jit/cuda/cuda_compiler.hpp"
+#include "jit/object/cubin.hpp"
+#include "tensor/gang/source.hpp"
+#include "tests/unit/cuda_test.hpp"
+#include "tests/unit/noted_operations.hpp"
+
+namespace dwell::jit {
+namespace {
+
+class CudaGangTest : public CudaFiguresTest, public testing::WithParamInterface<const char*> {};
+
+INSTANTIATE_TEST_SUITE_P(For, CudaGangTest, testing::Values("sm_75", "sm_90", "sm_120"),
+                         [](const testing::TestParamInfo<const char*>& at) { return std::string(at.param); });
+
+TEST_P(CudaGangTest, ANetworkCompilesWithoutWarnings) {
+  if (!compiles_for(GetParam())) GTEST_SKIP() << "this NVRTC does not compile for " << GetParam();
+  const tensor::NotedNetwork network;
+  for (const std::uint32_t members : {1U, 32U}) {
+    const tensor::gang::Plan plan =
+        tensor::gang::plan_of(network.noted, [](const TensorView::Extent&) { return true; }, tensor::on_a_gpu(members));
+    const tensor::gang::Source source = tensor::gang::source_of(plan, true);
+    CudaCompiler compiler({.arch = GetParam(), .cache = {}});
+    Unit unit{"kernels", source.text, "dwell_gang.op", 1, {}};
+    unit.program = true;
+    unit.options.contract = false;
+    const ModuleObject object = compiler.compile_module(unit);
+    EXPECT_EQ(object.log, "") << source.text;
+  }
+}
+
+}  // namespace
+}  // namespace dwell::jit

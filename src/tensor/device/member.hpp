@@ -1,0 +1,148 @@
+// A member of a gang that runs a recorded program of tensor operations as a whole (tensor/gang).
+//
+// Every member keeps small tensors in memory of its own and does each step on its own copies, so that most steps cross no member. Products
+// of matrices are split: a member computes some elements of the result, and hands them to the others as words of 8 bytes that carry the
+// number of the exchange beside the value. Such a word is complete when it is visible, so readers poll the data itself, and need neither a
+// fence nor a barrier. Source: the LL protocol of NCCL.
+#pragma once
+
+#include <dwell/device/atomic.hpp>
+#include <dwell/device/platform.hpp>
+
+namespace dwell {
+namespace device {
+
+// The list that members run: a head and the words of its operands for each step.
+DWELL_CONSTANT u32 kStepFormBits = 16;         // of the head: the form of the step; from there on its words, the head included
+DWELL_CONSTANT u32 kStepSync = 1U << 31U;      // of the head: a barrier of the member's threads stands behind the step
+DWELL_CONSTANT u32 kStepWords = 0x7FFFU;       // mask of the words
+DWELL_CONSTANT u32 kMemberAlignment = 16;      // of the member's memory
+
+class Member {
+ public:
+  // `local`: the member's own memory. `words`: two halves of `exchanged` words, which all members share. `number`: of the last exchange.
+  DWELL_DEVICE Member(u32 rank, u32 thread, u8* local, u64* words, u32 exchanged, u32 number)
+      : rank_(rank), thread_(thread), local_(local), words_(words), exchanged_(exchanged), number_(number) {}
+
+  DWELL_DEVICE u32 rank() const { return rank_; }
+  DWELL_DEVICE u32 thread() const { return thread_; }
+
+  // A tensor in the member's memory, or anywhere.
+  template <class T>
+  DWELL_DEVICE T* local(u32 offset) const {
+    return reinterpret_cast<T*>(local_ + offset);
+  }
+  template <class T>
+  DWELL_DEVICE T* global(u32 low, u32 high) const {
+    return pointer_to_global<T>(low | static_cast<u64>(high) << 32U);
+  }
+
+  DWELL_DEVICE void sync() const {
+#if DWELL_PARALLEL_GROUP
+    __syncthreads();
+#endif
+  }
+
+  // Hands on word `i` of the exchange that comes next.
+  DWELL_DEVICE void put(u32 i, float value) const {
+    // Relaxed: nothing but the word itself is published. Pairs with look.
+    store<Order::relaxed, Scope::device>(at(i, number_ + 1), static_cast<u64>(number_ + 1) << 32U | bits_as<u32>(value));
+  }
+  // Looks for word `i` of that exchange; `value` is meaningless until it returns true.
+  DWELL_DEVICE bool look(u32 i, float* value) const {
+    const u64 word = load<Order::relaxed, Scope::device>(at(i, number_ + 1));
+    *value = bits_as<float>(static_cast<u32>(word));
+    return static_cast<u32>(word >> 32U) == number_ + 1;
+  }
+  // The calling thread has all words that it wants of the exchange. A half is written again two exchanges later: by then its writer has got
+  // words of the exchange between from all members, each of which put them behind a barrier behind its last look.
+  DWELL_DEVICE void end_exchange() { ++number_; }
+  DWELL_DEVICE u32 number() const { return number_; }
+
+ private:
+  DWELL_DEVICE u64* at(u32 i, u32 number) const { return words_ + (number & 1U) * exchanged_ + i; }
+
+  u32 rank_;
+  u32 thread_;
+  u8* local_;
+  u64* words_;
+  u32 exchanged_;
+  u32 number_;
+};
+
+// Copies of `bytes` to the member's memory, which arrive before end_copies returns. Source and target are equally aligned.
+template <u32 threads>
+DWELL_DEVICE void begin_copy(const Member& m, u8* to, const u8* from, u32 bytes) {
+#if DWELL_ASYNC_COPIES
+  const u32 quads = (address_in_global(from) & 15U) == 0 ? bytes / 16 : 0;
+  const u32 words = (address_in_global(from) & 3U) == 0 ? bytes / 4 : 0;
+  for (u32 i = m.thread(); i < quads; i += threads)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address_in_shared(to + i * 16)), "l"(from + i * 16) : "memory");
+  for (u32 i = quads * 4 + m.thread(); i < words; i += threads)
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(address_in_shared(to + i * 4)), "l"(from + i * 4) : "memory");
+  for (u32 i = words * 4 + m.thread(); i < bytes; i += threads) to[i] = from[i];
+#else
+  for (u32 i = m.thread(); i < bytes; i += threads) to[i] = from[i];
+#endif
+}
+DWELL_DEVICE void begin_copy_of(float* to, const float* from) {
+#if DWELL_ASYNC_COPIES
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(address_in_shared(to)), "l"(from) : "memory");
+#else
+  *to = *from;
+#endif
+}
+DWELL_DEVICE void end_copies() {
+#if DWELL_ASYNC_COPIES
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+template <u32 threads>
+DWELL_DEVICE void copy_out(const Member& m, u8* to, const u8* from, u32 bytes) {
+  const u32 words = (address_in_global(to) & 3U) == 0 ? bytes / 4 : 0;
+  for (u32 i = m.thread(); i < words; i += threads) reinterpret_cast<u32*>(to)[i] = reinterpret_cast<const u32*>(from)[i];
+  for (u32 i = words * 4 + m.thread(); i < bytes; i += threads) to[i] = from[i];
+}
+
+// `combine` over the values of `lanes` neighbouring threads, a power of two up to 32, the same in all of them.
+template <u32 lanes, class Combine>
+DWELL_DEVICE float over_lanes(float value, Combine combine) {
+#if DWELL_PARALLEL_GROUP
+  DWELL_UNROLL
+  for (u32 distance = lanes / 2; distance > 0; distance /= 2) value = combine(value, __shfl_xor_sync(~0U, value, distance));
+#endif
+  return value;
+}
+
+// Gets the `G::count` words of an exchange, and puts them where the products' results lie. Ends the exchange.
+template <class G, u32 threads>
+DWELL_DEVICE void gather(Member& m, const u32* words) {
+#if DWELL_PARALLEL_GROUP
+  constexpr u32 kAtOnce = 4;  // loads in flight
+#else
+  constexpr u32 kAtOnce = 1;
+#endif
+  DWELL_UNROLL_NOT
+  for (u32 first = m.thread(); first < G::count; first += kAtOnce * threads) {
+    float value[kAtOnce];
+    for (u32 round = 0;; ++round) {
+      bool there = true;
+      DWELL_UNROLL
+      for (u32 k = 0; k < kAtOnce; ++k) {
+        const u32 i = first + k * threads;
+        if (i < G::count && !m.look(i, &value[k])) there = false;
+      }
+      if (there) break;
+      relax(round);
+    }
+    DWELL_UNROLL
+    for (u32 k = 0; k < kAtOnce; ++k) {
+      const u32 i = first + k * threads;
+      if (i < G::count) *m.local<float>(G::place(words, i)) = value[k];
+    }
+  }
+  m.end_exchange();
+}
+
+}  // namespace device
+}  // namespace dwell

@@ -1,0 +1,98 @@
+// Products of matrices of floats, as members of a gang compute them (member.hpp).
+#pragma once
+
+#include "tensor/device/member.hpp"
+
+namespace dwell {
+namespace device {
+
+// to = alpha * a * b + beta * bias for each matrix of a batch. P has the shape as constants:
+//   batch, m, n, k; alpha(), beta(), has_bias; lanes: threads that share an element of the result, a power of two up to 32
+// and the offsets of elements: a(matrix, row, d), b(matrix, d, column), to(matrix, row, column), bias(matrix, row, column).
+
+// Computes elements [first, end) of the result; element(i, value) gets each, by one thread.
+template <class P, u32 threads, class Element, class B>
+DWELL_DEVICE void multiply_elements(const Member& m, const float* a, const B& b, const float* bias, u32 first, u32 end,
+                                    const Element& element) {
+  constexpr u32 kAtOnce = threads / P::lanes;
+  const u32 lane = m.thread() % P::lanes;
+  // All threads of a warp take as many turns: they combine their sums.
+  DWELL_UNROLL_NOT
+  for (u32 turn = first; turn < end; turn += kAtOnce) {
+    const u32 mine = turn + m.thread() / P::lanes;
+    const u32 i = mine < end ? mine : first;
+    const u32 matrix = i / (P::m * P::n);
+    const u32 row = i / P::n % P::m;
+    const u32 column = i % P::n;
+    float sum = 0;
+    DWELL_UNROLL_AT_MOST(P::k / P::lanes, 16)
+    for (u32 d = lane; d < P::k; d += P::lanes) sum += a[P::a(matrix, row, d)] * b(matrix, d, column);
+    sum = over_lanes<P::lanes>(sum, [](float x, float y) { return x + y; });
+    float value = P::alpha() * sum;
+    if (P::has_bias) value += P::beta() * bias[P::bias(matrix, row, column)];
+    if (lane == 0 && mine < end) element(i, value);
+  }
+}
+
+// The whole product, by each member.
+template <class P, u32 threads>
+DWELL_DEVICE void multiply(const Member& m, float* to, const float* a, const float* b, const float* bias) {
+  multiply_elements<P, threads>(
+      m, a, [b](u32 matrix, u32 d, u32 column) { return b[P::b(matrix, d, column)]; }, bias, 0, P::batch * P::m * P::n,
+      [to](u32 i, float value) { to[P::to(i / (P::m * P::n), i / P::n % P::m, i % P::n)] = value; });
+}
+
+// The member's part of a product, of elements that follow each other, as words from `word` on.
+template <class P, u32 members, u32 threads>
+DWELL_DEVICE void multiply_part(const Member& m, u32 word, const float* a, const float* b, const float* bias) {
+  constexpr u32 kAll = P::batch * P::m * P::n;
+  multiply_elements<P, threads>(
+      m, a, [b](u32 matrix, u32 d, u32 column) { return b[P::b(matrix, d, column)]; }, bias, kAll * m.rank() / members,
+      kAll * (m.rank() + 1) / members, [&m, word](u32 i, float value) { m.put(word + i, value); });
+}
+
+// ---- Weights that stay -------------------------------------------------------------------------------------------------------------
+// A member keeps the columns of b whose results it computes, a column behind the other, `W::pitch` elements apart: W has
+//   n, k, pitch, and b(0, d, column).
+
+template <class W, u32 members>
+DWELL_DEVICE u32 first_column(u32 rank) {
+  return W::n * rank / members;
+}
+template <class W, u32 members, u32 threads>
+DWELL_DEVICE void begin_weights(const Member& m, float* to, const float* b) {
+  const u32 first = first_column<W, members>(m.rank());
+  const u32 columns = first_column<W, members>(m.rank() + 1) - first;
+  // Neighbouring threads load neighbours.
+  for (u32 i = m.thread(); i < columns * W::k; i += threads) {
+    const u32 column = W::b(0, 1, 0) == 1 ? i / W::k : i % columns;
+    const u32 d = W::b(0, 1, 0) == 1 ? i % W::k : i / columns;
+    begin_copy_of(to + column * W::pitch + d, b + W::b(0, d, first + column));
+  }
+}
+// The member's part of a product with them: its columns of each row.
+template <class P, u32 members, u32 threads>
+DWELL_DEVICE void multiply_kept(const Member& m, u32 word, const float* a, const float* weights, const float* bias) {
+  const u32 first = first_column<P, members>(m.rank());
+  const u32 columns = first_column<P, members>(m.rank() + 1) - first;
+  constexpr u32 kAtOnce = threads / P::lanes;
+  const u32 lane = m.thread() % P::lanes;
+  DWELL_UNROLL_NOT
+  for (u32 turn = 0; turn < P::m * columns; turn += kAtOnce) {
+    const u32 mine = turn + m.thread() / P::lanes;
+    const u32 i = mine < P::m * columns ? mine : 0;
+    const u32 row = P::m == 1 ? 0 : i / columns;
+    const u32 column = P::m == 1 ? i : i % columns;
+    const float* const mine_of_b = weights + column * P::pitch;
+    float sum = 0;
+    DWELL_UNROLL_AT_MOST(P::k / P::lanes, 16)
+    for (u32 d = lane; d < P::k; d += P::lanes) sum += a[P::a(0, row, d)] * mine_of_b[d];
+    sum = over_lanes<P::lanes>(sum, [](float x, float y) { return x + y; });
+    float value = P::alpha() * sum;
+    if (P::has_bias) value += P::beta() * bias[P::bias(0, row, first + column)];
+    if (lane == 0 && mine < P::m * columns) m.put(word + row * P::n + first + column, value);
+  }
+}
+
+}  // namespace device
+}  // namespace dwell

@@ -1,0 +1,82 @@
+// Forms of steps: the C++ text that all steps share which differ in nothing but the places of their tensors.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <dwell/tensor.hpp>
+
+#include "tensor/gang/noted.hpp"
+
+namespace dwell::tensor::gang {
+
+// A tensor of an operation, as its words have it.
+struct View {
+  std::uint64_t address = 0;
+  ElementType type = ElementType::f32;
+  std::vector<std::int64_t> sizes = {};
+  std::vector<std::int64_t> strides = {};  // in elements
+  bool read = false;
+  bool written = false;
+
+  TensorView::Extent extent() const;
+  // Returns whether it is all elements of its extent.
+  bool is_dense() const;
+};
+
+// A product of matrices, in the terms of device/product.hpp.
+struct ProductShape {
+  std::int64_t batch = 1;
+  std::int64_t m = 0;
+  std::int64_t n = 0;
+  std::int64_t k = 0;
+
+  std::int64_t outputs() const { return batch * m * n; }
+  std::int64_t work() const { return outputs() * k; }
+};
+
+// An operation whose words have been read. Tensors of a program are in its order; of a product: to, a, b, and the bias if there is one; of
+// rows: the input, the result, then the others.
+struct Operation {
+  NotedOperation::Kind kind = NotedOperation::Kind::other;
+  std::vector<std::uint32_t> words = {};
+  std::vector<View> tensors = {};
+  ProductShape product = {};
+};
+
+// Reads an operation's words. Throws errc::unsupported, with the reason, for one without a form.
+Operation operation_of(const NotedOperation& noted);
+
+// Where the text of a form finds each tensor: an expression of its address, such as m.local<const float>(at[2]).
+using Places = std::vector<std::string>;
+
+// The text of a form: members of a structure `Form`, and the body of a function of (Member& m, const u32* at), which knows it, and the
+// constants kMembers and kThreads.
+struct FormText {
+  std::string members = {};
+  std::string body = {};
+
+  auto operator<=>(const FormText&) const = default;
+};
+
+// The forms of an operation that each member does as a whole.
+FormText program_text(const Operation& operation, const Places& places);
+FormText rows_text(const Operation& operation, const Places& places, std::uint32_t threads);
+// How a product is computed: by each member; in parts; in parts with weights that each member keeps.
+enum class ProductBy : std::uint8_t { each, parts, kept };
+// `outputs`: elements of the result that a member computes. `word`: an expression of the first word of its exchange, for parts.
+FormText product_text(const Operation& operation, const Places& places, ProductBy by, std::uint32_t threads, std::int64_t outputs,
+                      const std::string& word);
+// The form in which a member loads the weights that it keeps, of the second tensor of a product.
+FormText weights_text(const Operation& operation, const std::string& to, const std::string& from, std::uint32_t threads,
+                      std::int64_t outputs);
+// Elements from one kept column to the next.
+std::int64_t pitch_of(const ProductShape& shape, std::uint32_t threads, std::int64_t outputs);
+
+// The C++ name of an element type as forms use it.
+std::string type_name(ElementType type);
+
+}  // namespace dwell::tensor::gang

@@ -1,0 +1,150 @@
+// The text of products of matrices, and of reductions.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "tensor/device/product.hpp"
+#include "tensor/device/rows.hpp"
+#include "tensor/gang/forms.hpp"
+
+namespace dwell::tensor::gang {
+
+namespace {
+
+using device::ProductWords;
+using device::RowsWords;
+
+std::string constant(const std::string& type, const std::string& name, const std::string& value) {
+  return "  static constexpr " + type + " " + name + " = " + value + ";\n";
+}
+std::string count(const std::string& name, std::int64_t value) { return constant("u32", name, std::to_string(value)); }
+// A float as bits, so that all of them pass.
+std::string number(const std::string& name, float value) {
+  return "  static DWELL_DEVICE float " + name + "() { return bits_as<float>(" + std::to_string(std::bit_cast<std::uint32_t>(value)) +
+         "U); }\n";
+}
+
+// A function of indices, as a sum of products with strides.
+std::string offset(const std::string& name, const std::vector<std::string>& indices, const std::vector<std::int64_t>& sizes,
+                   const std::vector<std::int64_t>& strides) {
+  std::string parameters;
+  std::string sum;
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    if (i != 0) parameters += ", ";
+    const bool used = sizes[i] != 1 && strides[i] != 0;
+    parameters += "u32" + (used ? " " + indices[i] : std::string());
+    if (!used) continue;
+    if (!sum.empty()) sum += " + ";
+    sum += "static_cast<i32>(" + indices[i] + ")";
+    if (strides[i] != 1) sum += " * " + std::to_string(strides[i]);
+  }
+  return "  static DWELL_HOST_DEVICE i32 " + name + "(" + parameters + ") { return " + (sum.empty() ? "0" : sum) + "; }\n";
+}
+
+std::int64_t power_of_two(std::int64_t most) {
+  return most < 1 ? 1 : static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(most)));
+}
+// Threads that share an element of a product's result, or a row.
+std::int64_t lanes_of(std::int64_t outputs, std::int64_t length, std::uint32_t threads) {
+  if (threads == 1) return 1;
+  return std::min({power_of_two(threads / std::max<std::int64_t>(outputs, 1)), power_of_two(length / 4), std::int64_t{32}});
+}
+
+std::string product_shape(const Operation& operation, std::uint32_t threads, std::int64_t outputs) {
+  const ProductShape& shape = operation.product;
+  const ProductWords words(operation.words.data());
+  std::string text = count("batch", shape.batch) + count("m", shape.m) + count("n", shape.n) + count("k", shape.k);
+  text += count("lanes", lanes_of(outputs, shape.k, threads)) + count("pitch", pitch_of(shape, threads, outputs));
+  text += constant("bool", "has_bias", words.has_bias() ? "true" : "false");
+  text += number("alpha", std::bit_cast<float>(static_cast<std::uint32_t>(words.alpha())));
+  text += number("beta", words.has_bias() ? std::bit_cast<float>(static_cast<std::uint32_t>(words.beta())) : 0.0F);
+  const std::array<std::string, 4> names{"to", "a", "b", "bias"};
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const View& view = operation.tensors[i < operation.tensors.size() ? i : 0];
+    const std::vector<std::string> indices = i == ProductWords::a   ? std::vector<std::string>{"matrix", "row", "d"}
+                                             : i == ProductWords::b ? std::vector<std::string>{"matrix", "d", "column"}
+                                                                    : std::vector<std::string>{"matrix", "row", "column"};
+    text += offset(names[i], indices, view.sizes, view.strides);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::int64_t pitch_of(const ProductShape& shape, std::uint32_t threads, std::int64_t outputs) {
+  // Columns that a warp reads at once begin in other banks of the member's memory.
+  const std::int64_t lanes = lanes_of(outputs, shape.k, threads);
+  const std::int64_t beyond = shape.k % 32;
+  return threads == 1 ? shape.k : shape.k + (lanes % 32 + 32 - beyond) % 32;
+}
+
+FormText product_text(const Operation& operation, const Places& places, ProductBy by, std::uint32_t threads, std::int64_t outputs,
+                         const std::string& word) {
+  const std::string members = product_shape(operation, threads, outputs);
+  const std::string bias = places.size() > ProductWords::bias ? places[ProductWords::bias] : "static_cast<const float*>(nullptr)";
+  const std::string& a = places[ProductWords::a];
+  const std::string& b = places[ProductWords::b];
+  switch (by) {
+    case ProductBy::each:
+      return {members, "  multiply<Form, kThreads>(m, " + places[ProductWords::to] + ", " + a + ", " + b + ", " + bias + ");\n"};
+    case ProductBy::parts:
+      return {members, "  multiply_part<Form, kMembers, kThreads>(m, " + word + ", " + a + ", " + b + ", " + bias + ");\n"};
+    case ProductBy::kept: break;
+  }
+  return {members, "  multiply_kept<Form, kMembers, kThreads>(m, " + word + ", " + a + ", " + b + ", " + bias + ");\n"};
+}
+
+FormText weights_text(const Operation& operation, const std::string& to, const std::string& from, std::uint32_t threads,
+                         std::int64_t outputs) {
+  const ProductShape& shape = operation.product;
+  const View& b = operation.tensors[ProductWords::b];
+  std::string text = count("n", shape.n) + count("k", shape.k) + count("pitch", pitch_of(shape, threads, outputs));
+  text += offset("b", {"matrix", "d", "column"}, b.sizes, b.strides);
+  return {text, "  begin_weights<Form, kMembers, kThreads>(m, " + to + ", " + from + ");\n"};
+}
+
+FormText rows_text(const Operation& operation, const Places& places, std::uint32_t threads) {
+  const RowsWords words(operation.words.data());
+  const std::uint32_t row_dims = words.row_dims();
+  std::string text = count("rows", words.rows()) + count("columns", words.columns()) + count("lanes", lanes_of(words.rows(), words.columns(), threads));
+  const auto named = [&](const std::string& type, const std::string& name, unsigned value) {
+    text += constant(type, name, "static_cast<" + type + ">(" + std::to_string(value) + ")");
+  };
+  named("RowStatistic", "statistic", static_cast<unsigned>(words.statistic()));
+  named("RowMap", "map", static_cast<unsigned>(words.map()));
+  named("RowFold", "fold", static_cast<unsigned>(words.fold()));
+  named("RowResult", "result", static_cast<unsigned>(words.result()));
+  text += constant("bool", "has_third", words.third() ? "true" : "false") + constant("bool", "has_fourth", words.fourth() ? "true" : "false");
+  text += number("parameter", static_cast<float>(std::bit_cast<double>(words.parameter())));
+  // Biases without weights are in the weights' place.
+  const std::size_t fourth = words.third() ? 3 : 2;
+  const std::array<std::size_t, 4> of{RowsWords::kInput, RowsWords::kResult, words.third() ? 2U : 0U, words.fourth() ? fourth : 0U};
+  const std::array<std::string, 4> names{"input", "output", "third", "fourth"};
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const View& view = operation.tensors[of.at(i)];
+    std::string sum;
+    std::int64_t below = 1;
+    for (std::size_t dim = view.sizes.size(); dim-- != 0;) {
+      if (dim + 1 == row_dims) below = 1;
+      const std::string index = dim < row_dims ? "row" : "column";
+      if (view.sizes[dim] != 1 && view.strides[dim] != 0) {
+        const bool outermost = dim == 0 || dim == row_dims;
+        if (!sum.empty()) sum += " + ";
+        sum += "static_cast<i32>(" + index + (below == 1 ? "" : " / " + std::to_string(below)) +
+               (outermost ? "" : " % " + std::to_string(view.sizes[dim])) + ") * " + std::to_string(view.strides[dim]);
+      }
+      below *= view.sizes[dim];
+    }
+    text += "  static DWELL_DEVICE i32 " + names.at(i) + "(u32 row, u32 column) {\n    (void)row, (void)column;\n    return " +
+            (sum.empty() ? "0" : sum) + ";\n  }\n";
+  }
+  std::string body = "  reduce_rows<Form, kThreads>(m, " + places[RowsWords::kResult] + ", " + places[RowsWords::kInput];
+  for (std::size_t i = 2; i < of.size(); ++i) body += ", " + (of.at(i) == 0 ? "static_cast<const float*>(nullptr)" : places[of.at(i)]);
+  return {text, body + ");\n"};
+}
+
+}  // namespace dwell::tensor::gang

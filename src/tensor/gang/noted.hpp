@@ -1,0 +1,27 @@
+// Operations of a batch, as it submits them, for a program of the whole.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace dwell::tensor {
+
+// An operation by the words of its task.
+struct NotedOperation {
+  enum class Kind : std::uint8_t { program, product, rows, other };
+
+  Kind kind = Kind::other;
+  std::vector<std::uint32_t> words = {};
+};
+
+// The operations in the order of their submission, which is one that respects their dependencies.
+struct Noted {
+  std::vector<NotedOperation> operations = {};
+
+  void add(NotedOperation::Kind kind, std::span<const std::uint32_t> words) {
+    operations.push_back({kind, std::vector<std::uint32_t>(words.begin(), words.end())});
+  }
+};
+
+}  // namespace dwell::tensor

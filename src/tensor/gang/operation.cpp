@@ -1,0 +1,132 @@
+// From the words of operations to their tensors.
+#include <cstddef>
+#include <string>
+
+#include <dwell/error.hpp>
+
+#include "tensor/device/product.hpp"
+#include "tensor/device/program.hpp"
+#include "tensor/device/rows.hpp"
+#include "tensor/gang/forms.hpp"
+
+namespace dwell::tensor::gang {
+
+namespace {
+
+using device::Instruction;
+using device::OperandKind;
+using device::ProductWords;
+using device::ProgramWords;
+using device::RowsWords;
+using device::Step;
+
+[[noreturn]] void refuse_form(const std::string& what) { throw Error(errc::unsupported, "a program of the whole has no form for " + what); }
+
+Operation program_of(const NotedOperation& noted) {
+  const ProgramWords program(noted.words.data());
+  Operation operation{.kind = noted.kind, .words = noted.words};
+  std::vector<std::int64_t> sizes;
+  for (std::uint32_t dim = 0; dim < program.dims(); ++dim) sizes.push_back(program.dims() > 1 ? program.size(dim) : program.elements());
+  for (std::uint32_t i = 0; i < program.tensors(); ++i) {
+    const std::uint32_t* const tensor = program.tensor(i);
+    View view{.address = ProgramWords::address(tensor), .type = ProgramWords::type(tensor), .sizes = sizes};
+    for (std::uint32_t dim = 0; dim < program.dims(); ++dim) view.strides.push_back(ProgramWords::stride(tensor, dim));
+    operation.tensors.push_back(std::move(view));
+  }
+  for (std::uint32_t i = 0; i < program.instructions(); ++i) {
+    const Instruction in(program.code()[i]);
+    if (in.kind() == OperandKind::tensor && in.code() != static_cast<std::uint32_t>(Step::store))
+      operation.tensors.at(in.operand()).read = true;
+    if (in.code() == static_cast<std::uint32_t>(Step::store)) operation.tensors.at(in.operand()).written = true;
+  }
+  return operation;
+}
+
+Operation product_of(const NotedOperation& noted) {
+  const ProductWords words(noted.words.data());
+  if (words.type() != ElementType::f32) refuse_form("products of " + std::string(name_of(words.type())));
+  if (words.dims() > 1) refuse_form("products of a batch with several dimensions");
+  Operation operation{.kind = noted.kind, .words = noted.words};
+  operation.product = {.batch = words.dims() == 1 ? words.size(0) : 1, .m = words.m(), .n = words.n(), .k = words.k()};
+  const ProductShape& shape = operation.product;
+  const std::uint32_t tensors = words.has_bias() ? 4 : 3;
+  for (std::uint32_t i = 0; i < tensors; ++i) {
+    const std::uint32_t* const tensor = words.tensor(static_cast<ProductWords::Tensor>(i));
+    View view{.address = ProductWords::address(tensor), .type = words.type()};
+    const bool is_a = i == ProductWords::a;
+    const bool is_b = i == ProductWords::b;
+    view.sizes = {shape.batch, is_b ? shape.k : shape.m, is_a ? shape.k : shape.n};
+    view.strides = {words.dims() == 1 ? ProductWords::batch_stride(tensor, 0) : 0, ProductWords::row_stride(tensor),
+                    ProductWords::column_stride(tensor)};
+    view.written = i == ProductWords::to;
+    view.read = !view.written;
+    operation.tensors.push_back(std::move(view));
+  }
+  if (shape.k == 0) refuse_form("products without factors");
+  return operation;
+}
+
+Operation rows_of(const NotedOperation& noted) {
+  using device::RowMap;
+  using device::RowPhase;
+  using device::RowResult;
+  using device::RowStatistic;
+  const RowsWords words(noted.words.data());
+  const std::string what = "a reduction ";
+  if (words.number() != device::NumberClass::f32) refuse_form(what + "of other numbers than floats of 32 bits");
+  if (words.phase() != RowPhase::whole) refuse_form(what + "of rows that are long enough to be cut");
+  if (words.result() == RowResult::place || words.result() == RowResult::running) refuse_form(what + "to places, and running sums");
+  if (words.map() != RowMap::none && words.map() != RowMap::square && words.map() != RowMap::abs) refuse_form(what + "of this kind");
+  if (words.result() == RowResult::power) refuse_form(what + "to other norms than the first two");
+  Operation operation{.kind = noted.kind, .words = noted.words};
+  const std::uint32_t dims = words.row_dims() + words.column_dims();
+  const std::uint32_t tensors = 2U + (words.third() ? 1U : 0U) + (words.fourth() ? 1U : 0U);
+  for (std::uint32_t i = 0; i < tensors; ++i) {
+    const std::uint32_t* const tensor = words.tensor(i);
+    View view{.address = ProgramWords::address(tensor), .type = ProgramWords::type(tensor)};
+    if (view.type != ElementType::f32) refuse_form(what + "of tensors of " + std::string(name_of(view.type)));
+    for (std::uint32_t dim = 0; dim < dims; ++dim) {
+      view.sizes.push_back(words.words()[RowsWords::kSizes + dim]);
+      view.strides.push_back(ProgramWords::stride(tensor, dim));
+    }
+    view.written = i == RowsWords::kResult;
+    view.read = !view.written;
+    operation.tensors.push_back(std::move(view));
+  }
+  return operation;
+}
+
+}  // namespace
+
+TensorView::Extent View::extent() const {
+  std::int64_t least = 0;
+  std::int64_t most = 0;
+  for (std::size_t dim = 0; dim < sizes.size(); ++dim) {
+    const std::int64_t reach = (sizes[dim] - 1) * strides[dim];
+    (reach < 0 ? least : most) += reach;
+  }
+  const auto bytes = static_cast<std::int64_t>(bytes_of(type));
+  return {address + static_cast<std::uint64_t>(least * bytes), address + static_cast<std::uint64_t>((most + 1) * bytes)};
+}
+
+bool View::is_dense() const {
+  std::uint64_t elements = 1;
+  for (std::size_t dim = 0; dim < sizes.size(); ++dim) {
+    if (strides[dim] == 0 && sizes[dim] > 1) return false;
+    elements *= static_cast<std::uint64_t>(sizes[dim]);
+  }
+  const TensorView::Extent all = extent();
+  return elements * bytes_of(type) == all.end - all.first;
+}
+
+Operation operation_of(const NotedOperation& noted) {
+  switch (noted.kind) {
+    case NotedOperation::Kind::program: return program_of(noted);
+    case NotedOperation::Kind::product: return product_of(noted);
+    case NotedOperation::Kind::rows: return rows_of(noted);
+    case NotedOperation::Kind::other: break;
+  }
+  refuse_form("elements that an index chooses");
+}
+
+}  // namespace dwell::tensor::gang

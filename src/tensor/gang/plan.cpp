@@ -1,0 +1,467 @@
+#include "tensor/gang/plan.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include <dwell/error.hpp>
+
+#include "tensor/device/member.hpp"
+#include "tensor/device/product.hpp"
+#include "tensor/gang/forms.hpp"
+#include "tensor/gang/local_memory.hpp"
+
+namespace dwell::tensor::gang {
+
+namespace {
+
+using device::ProductWords;
+using Extent = TensorView::Extent;
+
+constexpr std::uint64_t kMostLocal = std::uint64_t{48} << 10U;  // bytes of a tensor that each member has
+constexpr std::int64_t kMostElements = std::int64_t{1} << 15U;  // of a step that each member does
+constexpr std::int64_t kMostWork = std::int64_t{1} << 20U;      // multiplications of such a product
+constexpr std::int64_t kLeastShared = std::int64_t{1} << 14U;   // multiplications that are worth an exchange
+constexpr std::int64_t kOutputsOfMember = 8;                    // elements of a product's result
+constexpr std::uint32_t kUsualMembers = 32;
+constexpr std::uint32_t kThreadsOfMember = 256;
+constexpr std::int64_t kMostExchanged = std::int64_t{1} << 13U;  // words
+
+[[noreturn]] void refuse(const std::string& why) { throw Error(errc::unsupported, "the program does not fit a gang: " + why); }
+
+// Memory that tensors of the program share.
+struct Range {
+  Extent extent;
+  std::vector<Extent> writes = {};  // of steps, without duplicates
+  bool read_first = false;          // before it has been written as a whole
+  bool covered = false;             // it has been
+  bool used = false;                // by other steps than products that keep their weights
+  std::size_t first = 0;            // steps that use it
+  std::size_t last = 0;
+  bool local = false;
+  bool out = false;  // goes back to where the program's caller reads it
+  std::uint64_t place = 0;
+
+  std::uint64_t bytes() const { return extent.end - extent.first; }
+  bool written() const { return !writes.empty(); }
+};
+
+// Weights that members keep.
+struct Kept {
+  const Operation* of = nullptr;  // the first product with them
+  std::int64_t outputs = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t place = 0;
+};
+
+class Planner {
+ public:
+  Planner(const Noted& noted, const std::function<bool(const Extent&)>& needed, const Limits& limits) : needed_(needed), limits_(limits) {
+    for (const NotedOperation& operation : noted.operations) operations_.push_back(operation_of(operation));
+    if (operations_.empty()) refuse("it has no operations");
+  }
+
+  Plan plan() {
+    find_ranges();
+    choose_members();
+    place_all();
+    write_steps();
+    plan_.list.push_back(0);  // the end
+    return std::move(plan_);
+  }
+
+ private:
+  // ---- Memory ------------------------------------------------------------------------------------------------------------------------
+
+  void find_ranges() {
+    std::vector<Extent> all;
+    for (const Operation& operation : operations_)
+      for (const View& view : operation.tensors) all.push_back(view.extent());
+    std::ranges::sort(all, {}, &Extent::first);
+    for (const Extent& extent : all) {
+      if (ranges_.empty() || ranges_.back().extent.end <= extent.first)
+        ranges_.push_back({.extent = extent});
+      else
+        ranges_.back().extent.end = std::max(ranges_.back().extent.end, extent.end);
+    }
+    std::vector<bool> seen(ranges_.size());
+    for (std::size_t step = 0; step < operations_.size(); ++step) {
+      const auto use = [&](const View& view) -> Range& {
+        Range& range = range_of(view);
+        const auto index = static_cast<std::size_t>(&range - ranges_.data());
+        if (!seen[index]) range.first = step;
+        seen[index] = true;
+        range.last = step;
+        return range;
+      };
+      for (const View& view : operations_[step].tensors) {
+        Range& range = use(view);
+        if (view.read && !range.covered) range.read_first = true;
+      }
+      for (const View& view : operations_[step].tensors) {
+        if (!view.written) continue;
+        Range& range = use(view);
+        const Extent extent = view.extent();
+        const bool all_of_it = view.is_dense() && extent.first == range.extent.first && extent.end == range.extent.end;
+        if (all_of_it)
+          range.covered = true;
+        else if (!range.covered)
+          range.read_first = true;  // what it does not write stays
+        if (std::ranges::none_of(range.writes, [&](const Extent& known) { return known.first == extent.first && known.end == extent.end; }))
+          range.writes.push_back(extent);
+      }
+    }
+    for (Range& range : ranges_) range.out = range.written() && (range.read_first || std::ranges::any_of(range.writes, needed_));
+  }
+
+  Range& range_of(const View& view) {
+    const auto behind = std::ranges::upper_bound(ranges_, view.extent().first, {}, [](const Range& range) { return range.extent.first; });
+    return *std::prev(behind);
+  }
+
+  // ---- Members -----------------------------------------------------------------------------------------------------------------------
+
+  // Returns whether members compute parts of the product's result.
+  bool is_shared_out(const Operation& operation) const {
+    return plan_.members > 1 && operation.kind == NotedOperation::Kind::product && operation.product.work() >= kLeastShared &&
+           operation.product.outputs() >= static_cast<std::int64_t>(plan_.members);
+  }
+  // Returns whether members keep the second factor.
+  bool keeps(const Operation& operation) {
+    return keeps_ && is_shared_out(operation) && operation.product.batch == 1 && operation.product.n >= static_cast<std::int64_t>(plan_.members) &&
+           !range_of(operation.tensors[ProductWords::b]).written();
+  }
+  // Elements of the result that a member computes.
+  std::int64_t outputs_of_member(const Operation& operation) const {
+    return (operation.product.outputs() + plan_.members - 1) / plan_.members;
+  }
+
+  void choose_members() {
+    std::int64_t outputs = 0;
+    std::int64_t elements = 0;
+    for (const Operation& operation : operations_) {
+      if (operation.kind == NotedOperation::Kind::product) {
+        if (operation.product.work() >= kLeastShared) outputs = std::max(outputs, operation.product.outputs());
+        elements = std::max(elements, operation.product.outputs());
+      } else {
+        std::int64_t of_this = 1;
+        for (const std::int64_t size : operation.tensors.front().sizes) of_this *= size;
+        elements = std::max(elements, of_this);
+      }
+    }
+    if (elements > kMostElements) refuse("an operation has " + std::to_string(elements) + " elements, " + std::to_string(kMostElements) + " at most");
+    if (!limits_.on_cuda) return;
+    const auto most = static_cast<std::int64_t>(limits_.most_members);
+    plan_.members = limits_.members != 0 ? std::min(limits_.members, limits_.most_members)
+                                         : static_cast<std::uint32_t>(std::clamp<std::int64_t>(
+                                               outputs / kOutputsOfMember, 1, std::min<std::int64_t>(most, kUsualMembers)));
+    // More members where the weights of fewer do not fit.
+    while (plan_.members > 1 && limits_.members == 0 && kept_bytes() > limits_.local_bytes / 2 && plan_.members * 2 <= limits_.most_members)
+      plan_.members *= 2;
+    if (plan_.members > 1)
+      plan_.threads = kThreadsOfMember;
+    else
+      plan_.threads = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(std::bit_ceil(static_cast<std::uint64_t>(elements)), 128, 1024));
+    for (const Operation& operation : operations_)
+      if (operation.kind == NotedOperation::Kind::product && !is_shared_out(operation) && operation.product.work() > kMostWork)
+        refuse("a product of " + std::to_string(operation.product.work()) + " multiplications");
+  }
+
+  std::uint64_t kept_bytes_of(const Operation& operation) const {
+    const std::int64_t columns = (operation.product.n + plan_.members - 1) / plan_.members;
+    return static_cast<std::uint64_t>(columns * pitch_of(operation.product, plan_.threads, outputs_of_member(operation))) * sizeof(float);
+  }
+  std::uint64_t kept_bytes() {
+    std::set<std::tuple<std::uint64_t, std::int64_t, std::int64_t>> known;
+    std::uint64_t bytes = 0;
+    for (const Operation& operation : operations_)
+      if (keeps(operation) && known.emplace(operation.tensors[ProductWords::b].address, operation.product.n, operation.product.k).second)
+        bytes += kept_bytes_of(operation);
+    return bytes;
+  }
+
+  // ---- Places ------------------------------------------------------------------------------------------------------------------------
+
+  void place_all() {
+    if (try_to_place()) return;
+    keeps_ = false;
+    kept_.clear();
+    kept_at_.clear();
+    if (!try_to_place()) refuse("its tensors take more than a member's " + std::to_string(limits_.local_bytes) + " bytes");
+  }
+
+  bool try_to_place() {
+    std::vector<Life> lives;
+    const std::size_t last = operations_.size();
+    for (Range& range : ranges_) range.used = false;
+    for (const Operation& operation : operations_) {
+      const bool kept = keeps(operation);
+      for (std::size_t i = 0; i < operation.tensors.size(); ++i)
+        if (!kept || i != ProductWords::b) range_of(operation.tensors[i]).used = true;
+      if (kept) keep(operation);
+    }
+    std::vector<Range*> local;
+    for (Range& range : ranges_) {
+      range.local = range.used && range.bytes() <= kMostLocal;
+      if (!range.local && range.written() && plan_.members > 1)
+        refuse("a result of " + std::to_string(range.bytes()) + " bytes, " + std::to_string(kMostLocal) + " at most");
+      if (!range.local) continue;
+      local.push_back(&range);
+      lives.push_back({.first = range.read_first ? 0 : range.first,
+                       .last = range.out ? last : range.last,
+                       .bytes = range.bytes(),
+                       .shift = range.extent.first % device::kMemberAlignment});
+    }
+    for (const Kept& weights : kept_) lives.push_back({.first = 0, .last = last, .bytes = weights.bytes});
+    const std::uint64_t bytes = place(lives, device::kMemberAlignment);
+    // The list takes some words a step.
+    if (bytes + list_bytes() > limits_.local_bytes) return false;
+    for (std::size_t i = 0; i < local.size(); ++i) local[i]->place = lives[i].place;
+    for (std::size_t i = 0; i < kept_.size(); ++i) kept_[i].place = lives[local.size() + i].place;
+    plan_.local_bytes = bytes;
+    return true;
+  }
+  std::uint64_t list_bytes() const {
+    std::uint64_t words = 16;
+    for (const Operation& operation : operations_) words += 4 + 2 * operation.tensors.size();
+    return (words + 4 * ranges_.size()) * sizeof(std::uint32_t);
+  }
+
+  // The weights of a product: its second factor by address, shape and strides.
+  using WeightsKey = std::tuple<std::uint64_t, std::vector<std::int64_t>, std::vector<std::int64_t>, std::int64_t>;
+  static WeightsKey key_of(const Operation& operation, std::int64_t pitch) {
+    const View& b = operation.tensors[ProductWords::b];
+    return {b.address, b.sizes, b.strides, pitch};
+  }
+  void keep(const Operation& operation) {
+    const std::int64_t outputs = outputs_of_member(operation);
+    if (kept_at_.emplace(key_of(operation, pitch_of(operation.product, plan_.threads, outputs)), kept_.size()).second)
+      kept_.push_back({.of = &operation, .outputs = outputs, .bytes = kept_bytes_of(operation)});
+  }
+  const Kept& kept_for(const Operation& operation) const {
+    return kept_.at(kept_at_.at(key_of(operation, pitch_of(operation.product, plan_.threads, outputs_of_member(operation)))));
+  }
+
+  // ---- Steps -------------------------------------------------------------------------------------------------------------------------
+
+  // Memory that steps since the last barrier use; local places, and addresses elsewhere.
+  struct Use {
+    bool local = false;
+    Extent memory;
+    bool writes = false;
+  };
+
+  // A step that is being written: the text of its form, and its words.
+  struct Step {
+    std::vector<std::uint32_t> words = {};
+    std::vector<Use> uses = {};
+  };
+
+  void use(Step& step, const Range& range, const Extent& extent, bool writes) const {
+    if (range.local)
+      step.uses.push_back({true, {range.place + extent.first - range.extent.first, range.place + extent.end - range.extent.first}, writes});
+    else
+      step.uses.push_back({false, extent, writes});
+  }
+  // Adds an address to the step, and returns the text that finds it.
+  static std::string local_at(Step& step, const std::string& type, std::uint64_t place) {
+    step.words.push_back(static_cast<std::uint32_t>(place));
+    return "m.local<" + type + ">(at[" + std::to_string(step.words.size() - 1) + "])";
+  }
+  static std::string global_at(Step& step, const std::string& type, std::uint64_t address) {
+    const std::size_t at = step.words.size();
+    step.words.push_back(static_cast<std::uint32_t>(address));
+    step.words.push_back(static_cast<std::uint32_t>(address >> 32U));
+    return "m.global<" + type + ">(at[" + std::to_string(at) + "], at[" + std::to_string(at + 1) + "])";
+  }
+  std::string place_in(Step& step, const View& view) {
+    const Range& range = range_of(view);
+    use(step, range, view.extent(), view.written);
+    const std::string type = (view.written ? "" : "const ") + type_name(view.type);
+    return range.local ? local_at(step, type, range.place + view.address - range.extent.first) : global_at(step, type, view.address);
+  }
+
+  // Ends a step. A barrier comes before it where it uses what a step since the last one writes, or the other way round.
+  void add(const Step& step, const FormText& text, const std::string& remark, bool sync = false) {
+    const auto conflicts = [&](const Use& use) {
+      return std::ranges::any_of(since_, [&](const Use& other) {
+        return other.local == use.local && (other.writes || use.writes) && other.memory.overlaps(use.memory);
+      });
+    };
+    if (std::ranges::any_of(step.uses, conflicts)) sync_last();
+    const auto [form, made] = forms_.emplace(text, forms_.size());
+    if (made) {
+      plan_.forms.push_back(text);
+      plan_.remarks.push_back(remark);
+    }
+    if (form->second + 1 >= 1U << device::kStepFormBits || step.words.size() + 1 > device::kStepWords) refuse("it has too many kinds of steps");
+    last_ = plan_.list.size();
+    plan_.list.push_back(static_cast<std::uint32_t>(form->second + 1) | static_cast<std::uint32_t>(step.words.size() + 1) << device::kStepFormBits);
+    plan_.list.insert(plan_.list.end(), step.words.begin(), step.words.end());
+    since_.insert(since_.end(), step.uses.begin(), step.uses.end());
+    if (sync) sync_last();
+  }
+  void sync_last() {
+    plan_.list[last_] |= device::kStepSync;
+    since_.clear();
+  }
+
+  void write_steps() {
+    begin();
+    for (const Operation& operation : operations_) {
+      if (waits_for_exchange(operation)) exchange();
+      write(operation);
+    }
+    exchange();
+    end();
+  }
+
+  void begin() {
+    bool any = false;
+    for (const Range& range : ranges_) {
+      if (!range.local || !range.read_first) continue;
+      Step step;
+      const std::string to = local_at(step, "u8", range.place);
+      const std::string from = global_at(step, "const u8", range.extent.first);
+      step.words.push_back(static_cast<std::uint32_t>(range.bytes()));
+      add(step, {.body = "  begin_copy<kThreads>(m, " + to + ", " + from + ", at[3]);\n"}, "copies a tensor to the member's memory");
+      any = true;
+    }
+    for (const Kept& weights : kept_) {
+      Step step;
+      const std::string to = local_at(step, "float", weights.place);
+      const std::string from = global_at(step, "const float", weights.of->tensors[ProductWords::b].address);
+      add(step, weights_text(*weights.of, to, from, plan_.threads, weights.outputs), "copies weights that the member keeps");
+      any = true;
+    }
+    if (any) add({}, {.body = "  end_copies();\n"}, "waits for the copies", true);
+  }
+
+  bool waits_for_exchange(const Operation& operation) {
+    if (awaited_.empty()) return false;
+    if (is_shared_out(operation) && words_ + operation.product.outputs() > kMostExchanged) return true;
+    return std::ranges::any_of(operation.tensors, [&](const View& view) {
+      return std::ranges::any_of(awaited_, [&](const View* other) { return other->extent().overlaps(view.extent()); });
+    });
+  }
+
+  void write(const Operation& operation) {
+    Step step;
+    if (is_shared_out(operation)) {
+      const View& to = operation.tensors[ProductWords::to];
+      const bool kept = keeps(operation);
+      Places places{""};
+      for (std::size_t i = 1; i < operation.tensors.size(); ++i)
+        places.push_back(kept && i == ProductWords::b ? local_at(step, "const float", kept_for(operation).place) : place_in(step, operation.tensors[i]));
+      step.words.push_back(static_cast<std::uint32_t>(words_));
+      const std::string word = "at[" + std::to_string(step.words.size() - 1) + "]";
+      add(step, product_text(operation, places, kept ? ProductBy::kept : ProductBy::parts, plan_.threads, outputs_of_member(operation), word),
+          remark_of(operation));
+      awaited_.push_back(&to);
+      awaited_products_.push_back(&operation);
+      words_ += operation.product.outputs();
+      return;
+    }
+    Places places;
+    for (const View& view : operation.tensors) places.push_back(place_in(step, view));
+    switch (operation.kind) {
+      case NotedOperation::Kind::program: return add(step, program_text(operation, places), remark_of(operation));
+      case NotedOperation::Kind::product:
+        return add(step, product_text(operation, places, ProductBy::each, plan_.threads, operation.product.outputs(), ""), remark_of(operation));
+      default: return add(step, rows_text(operation, places, plan_.threads), remark_of(operation));
+    }
+  }
+
+  // The step that gets the results of all products since the last exchange.
+  void exchange() {
+    if (awaited_.empty()) return;
+    Step step;
+    std::string text = "  static constexpr u32 count = " + std::to_string(words_) +
+                       ";\n  static DWELL_DEVICE u32 place(const u32* at, u32 i) {\n";
+    std::int64_t first = 0;
+    for (std::size_t i = 0; i < awaited_.size(); ++i) {
+      const View& to = *awaited_[i];
+      const ProductShape& shape = awaited_products_[i]->product;
+      const Range& range = range_of(to);
+      use(step, range, to.extent(), true);
+      step.words.push_back(static_cast<std::uint32_t>(range.place + to.address - range.extent.first));
+      const std::string j = first == 0 ? "i" : "(i - " + std::to_string(first) + ")";
+      first += shape.outputs();
+      std::string at = "at[" + std::to_string(i) + "]";
+      const auto term = [&](std::int64_t size, std::int64_t stride, const std::string& index) {
+        if (size != 1 && stride != 0) at += " + " + index + " * " + std::to_string(stride * 4);
+      };
+      const bool rows = shape.m * shape.batch != 1;
+      term(shape.batch, to.strides[0], j + " / " + std::to_string(shape.m * shape.n));
+      term(shape.m, to.strides[1], j + " / " + std::to_string(shape.n) + " % " + std::to_string(shape.m));
+      term(shape.n, to.strides[2], rows ? j + " % " + std::to_string(shape.n) : j);
+      text += "    " + (i + 1 < awaited_.size() ? "if (i < " + std::to_string(first) + ") " : std::string()) + "return " + at + ";\n";
+    }
+    text += "  }\n";
+    // Behind a barrier: a word of the next exchange says that all threads of its member have read this one.
+    add(step, {text, "  gather<Form, kThreads>(m, at);\n"}, "gets the members' parts of products", true);
+    plan_.exchanged = std::max(plan_.exchanged, static_cast<std::uint32_t>(words_));
+    awaited_.clear();
+    awaited_products_.clear();
+    words_ = 0;
+  }
+
+  void end() {
+    std::uint32_t member = 0;
+    for (const Range& range : ranges_) {
+      if (!range.local || !range.out) continue;
+      Step step;
+      use(step, range, range.extent, false);
+      const std::string from = local_at(step, "const u8", range.place);
+      const std::string to = global_at(step, "u8", range.extent.first);
+      step.words.push_back(static_cast<std::uint32_t>(range.bytes()));
+      step.words.push_back(member++ % plan_.members);
+      add(step, {.body = "  if (m.rank() == at[4]) copy_out<kThreads>(m, " + to + ", " + from + ", at[3]);\n"}, "copies a result out, by one member");
+    }
+  }
+
+  static std::string remark_of(const Operation& operation) {
+    switch (operation.kind) {
+      case NotedOperation::Kind::program: {
+        std::string shape;
+        for (const std::int64_t size : operation.tensors.front().sizes) shape += (shape.empty() ? "" : " x ") + std::to_string(size);
+        return "elementwise, " + shape;
+      }
+      case NotedOperation::Kind::product: {
+        const ProductShape& shape = operation.product;
+        return "product of " + (shape.batch == 1 ? "" : std::to_string(shape.batch) + " times ") + std::to_string(shape.m) + " x " +
+               std::to_string(shape.k) + " by " + std::to_string(shape.k) + " x " + std::to_string(shape.n);
+      }
+      default: return "reduction of rows";
+    }
+  }
+
+  const std::function<bool(const Extent&)>& needed_;
+  const Limits limits_;
+  std::vector<Operation> operations_;
+  std::vector<Range> ranges_;  // by address
+  bool keeps_ = true;
+  std::vector<Kept> kept_;
+  std::map<WeightsKey, std::size_t> kept_at_;
+  Plan plan_;
+
+  std::map<FormText, std::size_t> forms_;
+  std::size_t last_ = 0;     // head of the last step
+  std::vector<Use> since_;   // the last barrier
+  std::vector<const View*> awaited_;  // results of products whose words have not been got
+  std::vector<const Operation*> awaited_products_;
+  std::int64_t words_ = 0;  // of them
+};
+
+}  // namespace
+
+Plan plan_of(const Noted& noted, const std::function<bool(const TensorView::Extent&)>& needed, const Limits& limits) {
+  return Planner(noted, needed, limits).plan();
+}
+
+}  // namespace dwell::tensor::gang

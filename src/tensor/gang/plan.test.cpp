@@ -1,0 +1,98 @@
+#include "tensor/gang/plan.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "tensor/device/member.hpp"
+#include "tests/unit/expect_error.hpp"
+#include "tests/unit/noted_operations.hpp"
+
+namespace dwell::tensor::gang {
+namespace {
+
+using testing::HasSubstr;
+
+bool all(const TensorView::Extent&) { return true; }
+
+// Steps of the list whose form's text has these words.
+std::size_t steps_with(const Plan& plan, const std::string& words) {
+  std::size_t count = 0;
+  for (std::size_t at = 0; plan.list.at(at) != 0; at += plan.list[at] >> device::kStepFormBits & device::kStepWords)
+    if (plan.forms.at((plan.list[at] & 0xFFFFU) - 1).body.find(words) != std::string::npos) ++count;
+  return count;
+}
+
+TEST(GangPlanTest, LargeProductsAreSharedOutAndSmallOnesAreNot) {
+  const NotedNetwork network;
+  const Plan plan = plan_of(network.noted, all, on_a_gpu());
+  EXPECT_EQ(plan.members, 32U);
+  EXPECT_EQ(steps_with(plan, "multiply_kept<"), 2U);
+  EXPECT_EQ(steps_with(plan, "gather<"), 2U);
+  EXPECT_EQ(steps_with(plan, "multiply<"), 1U) << "8 columns are not worth an exchange";
+  EXPECT_EQ(steps_with(plan, "begin_weights<"), 2U);
+  EXPECT_EQ(plan.exchanged, 256U);
+}
+
+TEST(GangPlanTest, ASingleMemberExchangesNothing) {
+  const NotedNetwork network;
+  for (const Limits& limits : {on_a_gpu(1), Limits{.local_bytes = std::uint64_t{1} << 20U}}) {
+    const Plan plan = plan_of(network.noted, all, limits);
+    EXPECT_EQ(plan.members, 1U);
+    EXPECT_EQ(steps_with(plan, "gather<"), 0U);
+    EXPECT_EQ(plan.exchanged, 0U);
+  }
+}
+
+TEST(GangPlanTest, OneExchangeServesIndependentProducts) {
+  Noted noted;
+  const TensorView x = made_up({1, 64});
+  const TensorView a = made_up({1, 512});
+  const TensorView b = made_up({1, 512});
+  note_linear(noted, a, x, made_up({512, 64}), made_up({512}));
+  note_linear(noted, b, x, made_up({512, 64}), made_up({512}));
+  note_program(noted, TensorOp::add, a, std::vector<Operand>{a, b});
+  const Plan plan = plan_of(noted, all, on_a_gpu());
+  EXPECT_EQ(steps_with(plan, "gather<"), 1U);
+  EXPECT_EQ(plan.exchanged, 1024U);
+}
+
+TEST(GangPlanTest, EqualStepsShareAForm) {
+  Noted noted;
+  TensorView x = made_up({100});
+  for (int i = 0; i < 50; ++i) {
+    const TensorView y = made_up({100});
+    note_program(noted, TensorOp::tanh, y, std::vector<Operand>{x});
+    x = y;
+  }
+  const Plan plan = plan_of(noted, [&](const TensorView::Extent& memory) { return memory.first == x.address(); }, on_a_gpu());
+  EXPECT_EQ(steps_with(plan, "TensorOp::tanh"), 50U);
+  EXPECT_EQ(std::ranges::count_if(plan.forms, [](const FormText& form) { return form.body.find("TensorOp::tanh") != std::string::npos; }), 1);
+  EXPECT_EQ(steps_with(plan, "copy_out<"), 1U) << "the others are read by nobody";
+  EXPECT_LE(plan.local_bytes, 3U * 416) << "results share memory when their lives do not overlap";
+}
+
+TEST(GangPlanTest, WhatIsReadBeforeItIsWrittenIsCopiedInAndOut) {
+  Noted noted;
+  const TensorView state = made_up({10});
+  note_program(noted, TensorOp::add, state, std::vector<Operand>{state, Number(1)});
+  const Plan plan = plan_of(noted, [](const TensorView::Extent&) { return false; }, on_a_gpu());
+  EXPECT_EQ(steps_with(plan, "begin_copy<"), 1U);
+  EXPECT_EQ(steps_with(plan, "copy_out<"), 1U) << "the next run goes on from it";
+}
+
+TEST(GangPlanTest, TheReasonIsNamedWhenAProgramDoesNotFit) {
+  Noted other;
+  other.add(NotedOperation::Kind::other, {});
+  DWELL_EXPECT_ERROR(plan_of(other, all, on_a_gpu()), errc::unsupported, HasSubstr("elements that an index chooses"));
+  Noted large;
+  const TensorView x = made_up({1 << 20});
+  note_program(large, TensorOp::add, x, std::vector<Operand>{x, x});
+  DWELL_EXPECT_ERROR(plan_of(large, all, on_a_gpu()), errc::unsupported, HasSubstr("1048576 elements"));
+}
+
+}  // namespace
+}  // namespace dwell::tensor::gang

@@ -1,0 +1,168 @@
+// The text of elementwise programs.
+#include <array>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "tensor/device/program.hpp"
+#include "tensor/gang/forms.hpp"
+
+namespace dwell::tensor::gang {
+
+namespace {
+
+using device::Instruction;
+using device::NumberClass;
+using device::OperandKind;
+using device::ProgramWords;
+using device::Step;
+
+std::string number_name(NumberClass number) {
+  switch (number) {
+    case NumberClass::f64: return "double";
+    case NumberClass::i64: return "i64";
+    case NumberClass::f32: break;
+  }
+  return "float";
+}
+
+std::string hexadecimal(std::uint64_t value) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text;
+  do {
+    text.insert(text.begin(), kDigits[value & 0xFU]);
+    value >>= 4U;
+  } while (value != 0);
+  return "0x" + text;
+}
+
+// The offset of the element with the indices i0, i1 and so on, or with the place e.
+std::string offset_text(const View& view) {
+  std::string text;
+  for (std::size_t dim = 0; dim < view.sizes.size(); ++dim) {
+    if (view.strides[dim] == 0 || view.sizes[dim] == 1) continue;
+    if (!text.empty()) text += " + ";
+    text += view.sizes.size() == 1 ? "e" : "i" + std::to_string(dim);
+    if (view.strides[dim] != 1) text += " * " + std::to_string(view.strides[dim]);
+  }
+  return text.empty() ? "0" : text;
+}
+
+class Writer {
+ public:
+  Writer(const Operation& operation, const Places& places) : program_(operation.words.data()), operation_(operation), places_(places) {}
+
+  std::string text() {
+    const View& first = operation_.tensors.front();
+    for (std::size_t i = 0; i < operation_.tensors.size(); ++i)
+      line("  auto* const t" + std::to_string(i) + " = " + places_[i] + ";");
+    line("  for (int e = static_cast<int>(m.thread()); e < " + std::to_string(program_.elements()) + "; e += kThreads) {");
+    if (first.sizes.size() > 1) {
+      std::int64_t below = 1;
+      for (std::size_t dim = first.sizes.size(); dim-- != 0;) {
+        if (first.sizes[dim] != 1) {
+          std::string index = below == 1 ? "e" : "e / " + std::to_string(below);
+          if (below * first.sizes[dim] != program_.elements()) index += " % " + std::to_string(first.sizes[dim]);
+          line("    const int i" + std::to_string(dim) + " = " + index + ";");
+        }
+        below *= first.sizes[dim];
+      }
+    }
+    const std::string slot = program_.wide() ? "u64" : "float";
+    line("    " + slot + " s{};");
+    for (std::uint32_t i = 0; i < program_.instructions(); ++i) {
+      const Instruction in(program_.code()[i]);
+      if (in.code() == static_cast<std::uint32_t>(Step::keep) && !kept_.at(in.operand())) {
+        kept_.at(in.operand()) = true;
+        line("    " + slot + " k" + std::to_string(in.operand()) + "{};");
+      }
+    }
+    for (std::uint32_t i = 0; i < program_.instructions(); ++i) step(Instruction(program_.code()[i]));
+    line("  }");
+    return text_;
+  }
+
+ private:
+  void line(const std::string& text) { text_ += text + "\n"; }
+  std::string element(std::uint32_t tensor) const {
+    return "t" + std::to_string(tensor) + "[" + offset_text(operation_.tensors[tensor]) + "]";
+  }
+  std::string constant(std::uint32_t index) const {
+    const std::uint32_t* const words = program_.constant(index);
+    if (!program_.wide()) return "bits_as<float>(" + hexadecimal(words[0]) + "U)";
+    return "u64{" + hexadecimal(words[0] | static_cast<std::uint64_t>(words[1]) << 32U) + "U}";
+  }
+  // An operand as a number of class C.
+  std::string number(OperandKind kind, std::uint32_t index, const std::string& c) const {
+    switch (kind) {
+      case OperandKind::tensor: return "number_of<" + c + ">(" + element(index) + ")";
+      case OperandKind::temporary: return "number_in<" + c + ">(k" + std::to_string(index) + ")";
+      case OperandKind::constant: return "number_in<" + c + ">(" + constant(index) + ")";
+      case OperandKind::none: break;
+    }
+    return c + "()";
+  }
+  void put(const std::string& number) { line("    put_number(&s, " + number + ");"); }
+  void round(Instruction in) {
+    if (device::is_rounded(in.number(), in.result()))
+      line("    round_slot<" + type_name(in.result()) + ", " + number_name(in.number()) + ">(&s);");
+  }
+
+  void step(Instruction in) {
+    const std::string c = number_name(in.number());
+    switch (in.code()) {
+      case static_cast<std::uint32_t>(Step::load): put(number(in.kind(), in.operand(), c)); break;
+      case static_cast<std::uint32_t>(Step::keep): return line("    k" + std::to_string(in.operand()) + " = s;");
+      case static_cast<std::uint32_t>(Step::store):
+        return line("    " + element(in.operand()) + " = Element<" + type_name(operation_.tensors[in.operand()].type) +
+                    ">::of(number_in<" + c + ">(s));");
+      case static_cast<std::uint32_t>(Step::cast): break;
+      case static_cast<std::uint32_t>(Step::index): put("static_cast<" + c + ">(e)"); break;
+      default: compute(in, c); break;
+    }
+    round(in);
+  }
+
+  void compute(Instruction in, const std::string& c) {
+    const auto op = static_cast<TensorOp>(in.code() - Instruction::kFirstOp);
+    const OperandKind third = !in.has_third() ? OperandKind::none : in.third_is_constant() ? OperandKind::constant : OperandKind::temporary;
+    std::string a = "number_in<" + c + ">(s)";
+    std::string b = number(in.kind(), in.operand(), c);
+    if (in.swapped()) a.swap(b);
+    // A condition is any slot but 0; the other two keep their bits.
+    if (op == TensorOp::where) {
+      const std::string condition = third == OperandKind::constant ? constant(in.third()) : "k" + std::to_string(in.third());
+      return put(condition + " != 0 ? " + a + " : " + b);
+    }
+    std::string f = "Operation<TensorOp::";
+    f.append(name_of(op)).append(">()(" + a + ", " + b + ", " + number(third, in.third(), c) + ")");
+    put(f);
+  }
+
+  const ProgramWords program_;
+  const Operation& operation_;
+  const Places& places_;
+  std::array<bool, device::kMaxTemporaries> kept_{};
+  std::string text_;
+};
+
+}  // namespace
+
+std::string type_name(ElementType type) {
+  switch (type) {
+    case ElementType::f16: return "half";
+    case ElementType::bf16: return "bfloat16";
+    case ElementType::f64: return "double";
+    case ElementType::i8: return "i8";
+    case ElementType::i16: return "i16";
+    case ElementType::i32: return "i32";
+    case ElementType::i64: return "i64";
+    case ElementType::u8: return "u8";
+    case ElementType::boolean: return "Truth";
+    default: return "float";
+  }
+}
+
+FormText program_text(const Operation& operation, const Places& places) { return {.body = Writer(operation, places).text()}; }
+
+}  // namespace dwell::tensor::gang

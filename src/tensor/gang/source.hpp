@@ -1,0 +1,21 @@
+// The C++ text of a planned program.
+#pragma once
+
+#include <string>
+
+#include "tensor/gang/plan.hpp"
+
+namespace dwell::tensor::gang {
+
+// Of a kernel, `kKernelName`, of plan.members blocks; or of an operator, whose name follows from the text.
+struct Source {
+  std::string name;
+  std::string text;
+};
+inline constexpr const char* kKernelName = "dwell_gang";
+Source source_of(const Plan& plan, bool on_cuda);
+
+// Bytes of a member's memory in front of its tensors: the list.
+std::uint64_t list_bytes(const Plan& plan);
+
+}  // namespace dwell::tensor::gang

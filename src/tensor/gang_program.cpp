@@ -1,0 +1,133 @@
+#include <dwell/gang_program.hpp>
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <dwell/devices.hpp>
+#include <dwell/error.hpp>
+
+#include "tensor/device/member.hpp"
+#include "tensor/gang/noted.hpp"
+#include "tensor/gang/plan.hpp"
+#include "tensor/gang/source.hpp"
+
+namespace dwell {
+
+namespace tensor {
+
+struct GangState {
+  Runtime* runtime = nullptr;
+  std::uint32_t members = 1;
+  std::uint32_t threads = 1;
+  std::uint32_t steps = 0;
+  std::uint32_t shared_bytes = 0;
+  std::string source;
+  Buffer<std::uint32_t> list;
+  // CUDA: the words of exchanges, and the number of the last one of each member.
+  Module module;
+  Kernel<> kernel;
+  Buffer<std::uint64_t> words;
+  Buffer<std::uint32_t> numbers;
+  // CPU
+  Operator<> op;
+  Buffer<std::uint8_t> local;
+};
+
+namespace {
+
+// Shared memory of a block that a kernel may ask for, by compute capability: CUDA C++ Programming Guide, table of technical specifications.
+std::uint64_t shared_bytes_of(std::string_view target) {
+  constexpr std::uint64_t kKiB = 1024;
+  if (target.starts_with("sm_80") || target.starts_with("sm_87")) return 163 * kKiB;
+  if (target.starts_with("sm_8") || target.starts_with("sm_12")) return 99 * kKiB;
+  if (target.starts_with("sm_9") || target.starts_with("sm_10") || target.starts_with("sm_11")) return 227 * kKiB;
+  return target.starts_with("sm_75") ? 64 * kKiB : 48 * kKiB;
+}
+
+// The memory of a member on a CPU, which caches hold.
+constexpr std::uint64_t kLocalBytesOnCpu = std::uint64_t{1} << 20U;
+
+gang::Limits limits_of(const Runtime& runtime, const GangSettings& settings) {
+  const std::string device = runtime.info().device;
+  gang::Limits limits{.members = settings.members, .local_bytes = kLocalBytesOnCpu};
+  if (!device.starts_with("cuda")) return limits;
+  limits.on_cuda = true;
+  limits.local_bytes = shared_bytes_of("");
+  for (const DeviceSummary& summary : devices()) {
+    if (summary.device != device) continue;
+    limits.local_bytes = shared_bytes_of(summary.target);
+    limits.most_members = summary.multiprocessors;
+  }
+  return limits;
+}
+
+// As operators that run programs: without contraction, so that elementwise steps give the bits of the batch's tasks.
+CompileOptions options_of(const Runtime& runtime, bool on_cuda) {
+  CompileOptions options = on_cuda ? CompileOptions{} : runtime.options().compile;
+  options.contract = false;
+  return options;
+}
+
+std::uint32_t steps_of(const gang::Plan& plan) {
+  std::uint32_t steps = 0;
+  for (std::size_t at = 0; plan.list[at] != 0; at += plan.list[at] >> device::kStepFormBits & device::kStepWords) ++steps;
+  return steps;
+}
+
+}  // namespace
+
+}  // namespace tensor
+
+OperationList::OperationList() : state_(std::make_shared<tensor::Noted>()) {}
+std::size_t OperationList::size() const noexcept { return state_->operations.size(); }
+
+GangProgram::GangProgram(Runtime& runtime, const OperationList& operations, const std::function<bool(const TensorView::Extent&)>& needed,
+                         const GangSettings& settings)
+    : state_(std::make_unique<tensor::GangState>()) {
+  using tensor::gang::Plan;
+  const tensor::gang::Limits limits = tensor::limits_of(runtime, settings);
+  const Plan plan = tensor::gang::plan_of(*operations.state_, needed, limits);
+  tensor::gang::Source source = tensor::gang::source_of(plan, limits.on_cuda);
+  tensor::GangState& state = *state_;
+  state.runtime = &runtime;
+  state.members = plan.members;
+  state.threads = plan.threads;
+  state.steps = tensor::steps_of(plan);
+  state.source = std::move(source.text);
+  const CompileOptions options = tensor::options_of(runtime, limits.on_cuda);
+  const Source text(state.source, "dwell/" + source.name + ".op");
+  state.list = runtime.allocate<std::uint32_t>(plan.list.size());
+  state.list.write(plan.list);
+  if (limits.on_cuda) {
+    state.module = runtime.compile(text, options);
+    state.kernel = state.module.kernel(source.name);
+    state.shared_bytes = static_cast<std::uint32_t>(tensor::gang::list_bytes(plan) + plan.local_bytes);
+    state.words = runtime.allocate<std::uint64_t>(std::max<std::size_t>(2 * std::size_t{plan.exchanged}, 1));
+    state.numbers = runtime.allocate<std::uint32_t>(plan.members);
+  } else {
+    Definition how;
+    how.options = options;
+    state.op = runtime.define_async(source.name, text, how).get();
+    state.local = runtime.allocate<std::uint8_t>(std::max<std::size_t>(plan.local_bytes, 1));
+  }
+}
+
+GangProgram::~GangProgram() = default;
+GangProgram::GangProgram(GangProgram&&) noexcept = default;
+GangProgram& GangProgram::operator=(GangProgram&&) noexcept = default;
+
+Ticket GangProgram::launch(void* stream) const {
+  const tensor::GangState& state = *state_;
+  if (state.op) return state.runtime->submit(state.op, state.list, state.local, drain);
+  LaunchConfig config{.grid = {state.members}, .block = {state.threads}, .shared = state.shared_bytes, .stream = stream};
+  return state.kernel.launch(config, state.list, state.words, state.numbers);
+}
+
+std::uint32_t GangProgram::members() const noexcept { return state_->members; }
+std::uint32_t GangProgram::steps() const noexcept { return state_->steps; }
+const std::string& GangProgram::source() const noexcept { return state_->source; }
+
+}  // namespace dwell

@@ -1,0 +1,273 @@
+// Programs of a gang: operations compiled as a whole, compared with the batch's tasks.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <dwell/batch.hpp>
+#include <dwell/gang_program.hpp>
+
+#include "tests/conformance/tensor_test.hpp"
+
+namespace dwell::test {
+namespace {
+
+// Tensors of floats by name, and operations on them that may run again.
+class GangProgramsTest : public TensorTest {
+ protected:
+  using Work = std::function<void(Batch&)>;
+
+  TensorView tensor(const Dims& shape, float scale = 1) {
+    std::size_t elements = 1;
+    for (const std::int64_t size : shape) elements *= static_cast<std::size_t>(size);
+    buffers_.push_back(runtime().allocate<float>(elements));
+    std::vector<float> values(elements);
+    for (float& value : values) value = scale * uniform_(random_);
+    buffers_.back().write(values);
+    return {reinterpret_cast<std::uint64_t>(buffers_.back().data()), ElementType::f32, shape};
+  }
+  std::vector<std::vector<float>> all() {
+    std::vector<std::vector<float>> values;
+    for (Buffer<float>& buffer : buffers_) buffer.read(values.emplace_back(buffer.size()));
+    return values;
+  }
+  void restore(const std::vector<std::vector<float>>& values) {
+    for (std::size_t i = 0; i < buffers_.size(); ++i) buffers_[i].write(values[i]);
+  }
+  static bool needed(const TensorView::Extent&) { return true; }
+
+  // Runs the work by tasks and by a program, some times from the same state, and compares all tensors.
+  void check(const Work& work, std::uint32_t members = 0, int runs = 3, double tolerance = 2e-4) {
+    std::vector<std::vector<float>> state = all();
+    OperationList list;
+    {
+      Batch batch(runtime());
+      batch.note_in(list);
+      work(batch);
+      batch.flush().wait();
+    }
+    restore(state);
+    const GangProgram program(runtime(), list, needed, {.members = members});
+    for (int run = 0; run < runs; ++run) {
+      Batch batch(runtime());
+      work(batch);
+      batch.flush().wait();
+      const std::vector<std::vector<float>> expected = all();
+      restore(state);
+      program.launch().wait();
+      const std::vector<std::vector<float>> given = all();
+      for (std::size_t i = 0; i < given.size(); ++i)
+        for (std::size_t j = 0; j < given[i].size(); ++j) {
+          const float a = given[i][j];
+          const float b = expected[i][j];
+          if (std::isnan(a) && std::isnan(b)) continue;
+          ASSERT_TRUE(a == b || std::fabs(a - b) <= tolerance * (1 + std::fabs(b)))
+              << "tensor " << i << ", element " << j << ": " << a << ", not " << b << "; run " << run << "\n" << program.source();
+        }
+      // The next run begins with what this one has left, a little apart.
+      for (std::vector<float>& values : state = given)
+        for (float& value : values) value = std::isfinite(value) ? std::clamp(value, -4.0F, 4.0F) : 0.5F;
+      restore(state);
+    }
+  }
+
+  std::mt19937& random() { return random_; }
+  std::int64_t below(std::int64_t n) { return static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(n)); }
+
+ private:
+  std::mt19937 random_{11};
+  std::uniform_real_distribution<float> uniform_{-1, 1};
+  std::vector<Buffer<float>> buffers_;
+};
+DWELL_ON_EVERY_DEVICE(GangProgramsTest);
+
+TEST_P(GangProgramsTest, AChainOfElementwiseOperations) {
+  const TensorView x = tensor({1000});
+  const TensorView y = tensor({1000});
+  const TensorView z = tensor({10, 100});
+  check([&](Batch& batch) {
+    batch.assign(y, ops::tanh(x) * 2.0 + y);
+    batch.assign(z, Expression(y.reshape({10, 100})) - x.reshape({10, 100}));
+    batch.assign(z.transpose(0, 1), ops::exp(z.transpose(0, 1)));
+  });
+}
+
+TEST_P(GangProgramsTest, AMultilayerPerceptron) {
+  const TensorView x = tensor({1, 64});
+  const TensorView w1 = tensor({256, 64}, 0.2F);
+  const TensorView w2 = tensor({256, 256}, 0.1F);
+  const TensorView w3 = tensor({8, 256}, 0.1F);
+  const TensorView b1 = tensor({256});
+  const TensorView b2 = tensor({256});
+  const TensorView b3 = tensor({8});
+  const TensorView h1 = tensor({1, 256});
+  const TensorView h2 = tensor({1, 256});
+  const TensorView y = tensor({1, 8});
+  const Work work = [&](Batch& batch) {
+    batch.addmm(h1, b1, x, w1.transpose(0, 1));
+    batch.assign(h1, ops::tanh(h1));
+    batch.addmm(h2, b2, h1, w2.transpose(0, 1));
+    batch.assign(h2, ops::tanh(h2));
+    batch.addmm(y, b3, h2, w3.transpose(0, 1));
+  };
+  for (const std::uint32_t members : {0U, 1U, 2U, 7U, 32U, 64U}) check(work, members);
+}
+
+TEST_P(GangProgramsTest, ACellThatPassesItsStateOn) {
+  constexpr std::int64_t kHidden = 128;
+  const TensorView w = tensor({4 * kHidden, 64}, 0.2F);
+  const TensorView u = tensor({4 * kHidden, kHidden}, 0.1F);
+  const TensorView x = tensor({5, 64});
+  const TensorView h = tensor({1, kHidden});
+  const TensorView c = tensor({1, kHidden});
+  const TensorView a = tensor({1, 4 * kHidden});
+  const TensorView b = tensor({1, 4 * kHidden});
+  const Work work = [&](Batch& batch) {
+    for (std::int64_t step = 0; step < 5; ++step) {
+      batch.mm(a, x.slice(0, step, 1), w.transpose(0, 1));
+      batch.mm(b, h, u.transpose(0, 1));
+      const auto gate = [&](std::int64_t i) { return Expression(a.slice(1, i * kHidden, kHidden)) + b.slice(1, i * kHidden, kHidden); };
+      batch.assign(c, ops::sigmoid(gate(1)) * c + ops::sigmoid(gate(0)) * ops::tanh(gate(2)));
+      batch.assign(h, ops::sigmoid(gate(3)) * ops::tanh(c));
+    }
+  };
+  for (const std::uint32_t members : {0U, 1U, 16U, 48U}) check(work, members, 20);
+}
+
+TEST_P(GangProgramsTest, SmallMatricesAndReductions) {
+  const TensorView a = tensor({8, 8});
+  const TensorView b = tensor({8, 8});
+  const TensorView c = tensor({8, 8});
+  const TensorView trace = tensor({1});
+  const TensorView soft = tensor({8, 128});
+  const TensorView norm = tensor({8, 128});
+  const TensorView weight = tensor({128});
+  const TensorView bias = tensor({128});
+  const TensorView batches = tensor({4, 8, 16});
+  const TensorView products = tensor({4, 8, 8});
+  check([&](Batch& batch) {
+    batch.mm(c, a, b.transpose(0, 1));
+    batch.addmm(a, c, c, b, 0.5, -0.25);
+    batch.sum(trace, TensorView(a.address(), ElementType::f32, {8}, {9}));
+    batch.assign(c, Expression(c) / (ops::abs(Expression(trace)) + 1.0));
+    batch.softmax(soft, norm, 1);
+    batch.log_softmax(norm, soft, 0);
+    batch.layer_norm(norm, soft, {128}, weight, bias);
+    batch.rms_norm(soft, norm, {128}, weight);
+    batch.amax(trace, soft.slice(0, 1, 1), {1});
+    batch.mean(bias, soft, {0});
+    batch.bmm(products, batches, batches.transpose(1, 2));
+    batch.logsumexp(weight.slice(0, 0, 32), products.reshape({32, 8}), {1});
+  });
+}
+
+TEST_P(GangProgramsTest, OtherTypes) {
+  const TensorView x = tensor({300});
+  const Buffer<double> doubles = runtime().allocate<double>(300);
+  const Buffer<std::int32_t> integers = runtime().allocate<std::int32_t>(300);
+  const Buffer<bool> conditions = runtime().allocate<bool>(300);
+  check([&](Batch& batch) {
+    batch.assign(doubles, Expression(x) * 3.0);
+    batch.assign(integers, Expression(doubles) * 2.0);
+    batch.assign(conditions, Expression::of(TensorOp::gt, integers, Number(1)));
+    batch.assign(x, Expression::of(TensorOp::where, x, Expression(integers).as(ElementType::f32), conditions));
+  });
+}
+
+TEST_P(GangProgramsTest, EveryBitPatternPassesAnExchange) {
+  const TensorView x = tensor({1, 64});
+  const TensorView w = tensor({256, 64});
+  const TensorView y = tensor({1, 256});
+  const TensorView z = tensor({1, 256});
+  const float special[] = {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(), std::nanf(""), -0.0F,
+                           std::numeric_limits<float>::denorm_min()};
+  for (const float value : special) {
+    Buffer<float> scale = runtime().allocate<float>(1);
+    scale.write(std::vector<float>{value});
+    check(
+        [&](Batch& batch) {
+          batch.assign(x, Expression(x) * scale);
+          batch.mm(y, x, w.transpose(0, 1));
+          batch.assign(z, y);
+        },
+        32, 2);
+  }
+}
+
+TEST_P(GangProgramsTest, ResultsThatNobodyReadsAreNotStored) {
+  const TensorView x = tensor({64});
+  const TensorView between = tensor({64});
+  const TensorView y = tensor({64});
+  const std::vector<std::vector<float>> before = all();
+  OperationList list;
+  Batch batch(runtime());
+  batch.note_in(list);
+  batch.assign(between, Expression(x) + 1.0);
+  batch.softmax(between, between, 0);
+  batch.assign(y, Expression(between) * 2.0);
+  batch.flush().wait();
+  const std::vector<std::vector<float>> expected = all();
+  restore(before);
+  const GangProgram program(runtime(), list, [&](const TensorView::Extent& memory) { return memory.first != between.address(); });
+  program.launch().wait();
+  const std::vector<std::vector<float>> given = all();
+  EXPECT_EQ(given[1], before[1]);
+  for (std::size_t i = 0; i < 64; ++i) EXPECT_NEAR(given[2][i], expected[2][i], 1e-6F);
+}
+
+TEST_P(GangProgramsTest, OperationsWithoutAFormAreRefusedByName) {
+  const TensorView x = tensor({8, 8});
+  const TensorView y = tensor({8, 8});
+  const Buffer<std::int64_t> index = runtime().allocate<std::int64_t>(8);
+  OperationList list;
+  Batch batch(runtime());
+  batch.note_in(list);
+  batch.index_select(y, x, 0, index);
+  batch.flush().wait();
+  expect_error(errc::unsupported, HasSubstr("elements that an index chooses"), [&] { const GangProgram program(runtime(), list, needed); });
+}
+
+// Random programs on few tensors, which are views of each other's memory, read and replaced in turn.
+TEST_P(GangProgramsTest, RandomPrograms) {
+  const int programs = on_cpu() ? 6 : 12;
+  for (int program = 0; program < programs; ++program) {
+    std::vector<TensorView> matrices;
+    std::vector<TensorView> vectors;
+    for (int i = 0; i < 6; ++i) matrices.push_back(tensor({16, 16}));
+    for (int i = 0; i < 6; ++i) vectors.push_back(tensor({1, 256}));
+    const TensorView weights = tensor({256, 256}, 0.1F);
+    std::vector<Work> steps;
+    const auto one_of = [&](const std::vector<TensorView>& of) { return of[static_cast<std::size_t>(below(static_cast<std::int64_t>(of.size())))]; };
+    const std::int64_t operations = 20 + below(60);
+    for (std::int64_t i = 0; i < operations; ++i) {
+      const TensorView a = one_of(matrices);
+      const TensorView b = below(2) == 0 ? one_of(matrices) : one_of(matrices).transpose(0, 1);
+      const TensorView to = one_of(matrices);
+      const TensorView u = one_of(vectors);
+      const TensorView v = one_of(vectors);
+      const TensorView w = one_of(vectors);
+      if (to.address() == a.address() || to.address() == b.address() || u.address() == v.address() || u.address() == w.address()) continue;
+      switch (below(9)) {
+        case 0: steps.push_back([=](Batch& batch) { batch.mm(to, a, b); batch.assign(to, ops::tanh(to)); }); break;
+        case 1: steps.push_back([=](Batch& batch) { batch.addmm(to, a, a, b, 0.5, 0.1); }); break;
+        case 2: steps.push_back([=](Batch& batch) { batch.assign(to, ops::sin(a) + Expression(b) * 0.5); }); break;
+        case 3: steps.push_back([=](Batch& batch) { batch.softmax(to, a, 1); }); break;
+        case 4: steps.push_back([=](Batch& batch) { batch.mm(u, v, weights.transpose(0, 1)); }); break;
+        case 5: steps.push_back([=](Batch& batch) { batch.addmm(u, w, v, weights, 0.25, 0.25); batch.assign(u, ops::tanh(u)); }); break;
+        case 6: steps.push_back([=](Batch& batch) { batch.assign(u, ops::maximum(v, w) * 0.9); }); break;
+        case 7: steps.push_back([=](Batch& batch) { batch.assign(u.reshape({16, 16}), ops::cos(a) * v.reshape({16, 16})); }); break;
+        default: steps.push_back([=](Batch& batch) { batch.assign(to.slice(0, 2, 5), ops::tanh(a.slice(1, 3, 5).transpose(0, 1))); }); break;
+      }
+    }
+    if (steps.empty()) continue;
+    const auto members = static_cast<std::uint32_t>(below(3) == 0 ? 0 : 1 + below(64));
+    check([&](Batch& batch) { for (const Work& step : steps) step(batch); }, members, 3, 2e-3);
+    if (HasFatalFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace dwell::test
