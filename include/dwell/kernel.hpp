@@ -33,6 +33,9 @@ struct LaunchConfig {
   // The user's own CUstream or cudaStream_t, which must live until the launch is complete and belong to the device's primary context.
   // Null: the runtime's stream for launches. CUDA's default streams are CU_STREAM_LEGACY and CU_STREAM_PER_THREAD.
   void* stream = nullptr;
+  // Runs all blocks at once, so that they may wait for each other. A grid that does not fit on the device is errc::invalid_argument with
+  // the figure and the limit.
+  bool cooperative = false;
 };
 
 namespace detail {
@@ -157,7 +160,7 @@ class Kernel<void> : public detail::KernelBase {
   // Launches on one stream run in order. To order them with tasks, wait: Ticket::wait, or Buffer::read and write, which wait for both. A
   // kernel that does not fit beside the resident loop starts between two of its leases.
   // Throws errc::signature_mismatch, errc::invalid_argument (an empty grid, a block or shared memory beyond the limit of the kernel or the
-  // device, a buffer of another runtime), errc::device_lost, errc::stale_handle.
+  // device, a cooperative grid that does not fit on the device, a buffer of another runtime), errc::device_lost, errc::stale_handle.
   template <class... Given>
   Ticket launch(const LaunchConfig& config, const Given&... arguments) const {
     return launch_with(config, arguments...);

@@ -65,6 +65,7 @@ struct KernelLaunch {
   std::uint32_t shared_bytes = 0;
   void* stream = nullptr;  // the user's own; null: the backend's stream for launches
   std::span<const void* const> parameters;
+  bool cooperative = false;  // all blocks run at once
 };
 
 // A copy from device memory to host memory.

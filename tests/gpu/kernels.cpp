@@ -37,6 +37,30 @@ __global__ void tile(float* y) {
   __syncthreads();
   y[threadIdx.x] = cells[blockDim.x - 1 - threadIdx.x];
 }
+// Meets all blocks of the grid `rounds` times, and counts the cells of neighbours that were not yet written by then, and the waits that
+// took ten seconds. `arrived` and `wrong` are 0, `cells` are one for each block.
+__global__ void meet(unsigned* arrived, unsigned* cells, unsigned* wrong, unsigned rounds) {
+  __shared__ bool late;
+  volatile unsigned* const written = cells;
+  late = false;
+  for (unsigned round = 1; round <= 2 * rounds; ++round) {
+    if (threadIdx.x == 0 && round % 2 == 1) written[blockIdx.x] = round;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      __threadfence();
+      atomicAdd(arrived, 1);
+      unsigned long long start, now;
+      asm volatile("mov.u64 %0, %globaltimer;" : "=l"(start));
+      do asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+      while (*const_cast<volatile unsigned*>(arrived) < round * gridDim.x && now - start < 10000000000ULL);
+      late = now - start >= 10000000000ULL;
+      __threadfence();
+      if (late || (round % 2 == 1 && written[(blockIdx.x + 1) % gridDim.x] != round)) atomicAdd(wrong, 1);
+    }
+    __syncthreads();
+    if (late) return;
+  }
+}
 __global__ void __launch_bounds__(64) narrow(float* y) { y[threadIdx.x] = 1; }
 struct Large { int words[2000]; };
 __global__ void large(Large l, int* y) { y[threadIdx.x] = l.words[threadIdx.x]; }
@@ -68,6 +92,27 @@ class KernelTest : public GpuTest {
   }
   Ticket slow(const Buffer<u32>& latch, const Buffer<u32>& to, std::chrono::milliseconds time) {
     return module_.kernel("slow").launch({}, latch, to, static_cast<u64>(std::chrono::nanoseconds(time).count()));
+  }
+
+  // Returns the most blocks of `meet` that a cooperative launch may have.
+  u32 most_that_meet(LaunchConfig config) {
+    config.grid = {1U << 24U};
+    const auto cells = filled<u32>(*runtime_, 1, 0U);
+    const Error refused = error_of([&] { module_.kernel("meet").launch(config, cells, cells, cells, 1U); });
+    EXPECT_EQ(refused.kind(), errc::invalid_argument) << refused.what();
+    EXPECT_EQ(refused.fields().value, 1U << 24U);
+    return static_cast<u32>(refused.fields().limit);
+  }
+  // Lets the blocks of a cooperative launch meet.
+  void meet(LaunchConfig config, u32 blocks, u32 rounds) {
+    config.grid = {blocks};
+    const auto arrived = filled<u32>(*runtime_, 1, 0U);
+    const auto cells = filled<u32>(*runtime_, blocks, 0U);
+    const auto wrong = filled<u32>(*runtime_, 1, 0U);
+    module_.kernel("meet").launch(config, arrived, cells, wrong, rounds).wait();
+    EXPECT_EQ(read(wrong)[0], 0U);
+    EXPECT_EQ(read(arrived)[0], 2 * rounds * blocks);
+    EXPECT_THAT(read(cells), testing::Each(2 * rounds - 1));
   }
 
   std::optional<Runtime> runtime_;
@@ -142,6 +187,40 @@ TEST_F(KernelTest, ARefusedLaunchNamesTheLimit) {
   Runtime other(options());
   const auto foreign = other.allocate<float>(64);
   DWELL_EXPECT_ERROR(narrow.launch({.block = {64}}, foreign), errc::invalid_argument, HasSubstr("another runtime"));
+}
+
+TEST_F(KernelTest, BlocksOfACooperativeLaunchMeet) {
+  for (const u32 shared : {0U, 100'000U}) {
+    SCOPED_TRACE(std::to_string(shared) + " bytes of shared memory");
+    const LaunchConfig config{.block = {128}, .shared = shared, .cooperative = true};
+    const u32 most = most_that_meet(config);
+    ASSERT_GT(most, 0U);
+    meet(config, most, 100);
+    meet(config, 1, 10);
+  }
+}
+
+TEST_F(KernelTest, ACooperativeLaunchThatDoesNotFitIsRefused) {
+  LaunchConfig config{.block = {128}, .cooperative = true};
+  const u32 most = most_that_meet(config);
+  const auto cells = filled<u32>(*runtime_, 1, 0U);
+  const auto kernel = module_.kernel("meet");
+  config.grid = {most + 1};
+  DWELL_EXPECT_ERROR(kernel.launch(config, cells, cells, cells, 1U), errc::invalid_argument,
+                     AllOf(HasSubstr("kernel 'meet'"), HasSubstr(std::to_string(most + 1) + " blocks"),
+                           HasSubstr("at most " + std::to_string(most) + " run at once")));
+  config.cooperative = false;
+  kernel.launch(config, cells, cells, cells, 0U).wait();
+}
+
+TEST_F(KernelTest, CooperativeLaunchesBesideEndlessTasks) {
+  const auto add = runtime_->define<Add>("add", kAdd);
+  Stream stream(*runtime_, add);
+  const LaunchConfig config{.block = {128}, .cooperative = true};
+  const u32 most = most_that_meet(config);
+  for (int i = 0; i < 20; ++i) meet(config, most, 10);
+  EXPECT_TRUE(eventually([&, before = stream.tasks()] { return stream.tasks() > before; })) << "the load stands still";
+  stream.expect_all();
 }
 
 TEST_F(KernelTest, UsersStreamOrdersItsLaunches) {

@@ -41,6 +41,7 @@ struct FakeDevice {
   std::atomic<bool> no_memory{false};       // launch throws std::bad_alloc
   std::atomic<int> loaded_kernels{0};       // sets of kernels not yet destroyed
   std::atomic<int> launches{0};
+  std::atomic<int> cooperative{0};  // launches among these
   std::atomic<int> completions{0};  // not yet destroyed
 
   // The state of a launch, by its number: in flight, complete, or the device's fault.
@@ -184,9 +185,10 @@ class FakeBackend final : public backend::Backend {
     if (device_->refuses_load) throw Error(errc::link_failed, "the program is refused");
     return std::make_unique<Counted<backend::LoadedModule>>(&device_->loaded_kernels, device_);
   }
-  std::unique_ptr<backend::Completion> launch(backend::LoadedModule&, const backend::KernelLaunch&) override {
+  std::unique_ptr<backend::Completion> launch(backend::LoadedModule&, const backend::KernelLaunch& launch) override {
     if (device_->no_memory) throw std::bad_alloc();
     if (device_->refuses_launch) throw Error(errc::invalid_argument, "the launch is refused");
+    if (launch.cooperative) ++device_->cooperative;
     return std::make_unique<Completion>(device_, device_->launches++);
   }
   void start(backend::LoadedImage& image, const device::Lease& lease) override {

@@ -52,6 +52,7 @@ struct StandIn {
   bool finished = true;            // whether the work in the streams is finished
   std::vector<int> priorities;     // of the streams, which are numbered from 1
   std::vector<CUstream> launches;  // the streams of launched kernels
+  int cooperative = 0;             // launches among these
   CUstream slow = nullptr;         // the only stream with unfinished work
   std::vector<CUcontext> current;
   CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;  // the thread's
@@ -250,6 +251,9 @@ class CudaBackendTest : public testing::Test {
     };
     driver_.cuLaunchKernel = [](CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream stream, void**,
                                 void**) { return it->launches.push_back(stream), it->call("launch"); };
+    driver_.cuLaunchCooperativeKernel = [](CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                                           CUstream stream,
+                                           void**) { return ++it->cooperative, it->launches.push_back(stream), it->call("launch"); };
   }
   static const test::DriverLibrary& library() {
     static const test::DriverLibrary answers_nothing(test::driver_that_answers(0));
@@ -596,6 +600,36 @@ TEST_F(CudaBackendTest, LimitsOfALaunchAreNamed) {
                             "the number of threads of a block", 161, 160);
   DWELL_EXPECT_ERROR_FIELDS(launch([](KernelLaunch& one) { one.shared_bytes = 200'000; }), errc::invalid_argument, "argument",
                             "the dynamic shared memory of a block in bytes", 200'000, 199'000);
+  EXPECT_EQ(stand_in_.alive.count("event"), 0U);
+}
+
+TEST_F(CudaBackendTest, CooperativeLaunchIsRefusedUnlessItFitsAtOnce) {
+  const auto backend = open();
+  const std::string symbols[] = {"kernel"};
+  const auto kernels = backend->load_kernels(cubin(), symbols);
+  const auto launch = [&](bool cooperative, std::uint32_t x, std::uint32_t y, std::uint32_t z) {
+    KernelLaunch asked;
+    asked.grid[0] = x;
+    asked.grid[1] = y;
+    asked.grid[2] = z;
+    asked.cooperative = cooperative;
+    backend->launch(*kernels, asked);
+  };
+  // 6 blocks on each of 10 multiprocessors.
+  launch(true, 5, 4, 3);
+  EXPECT_EQ(stand_in_.cooperative, 1);
+  DWELL_EXPECT_ERROR(launch(true, 61, 1, 1), errc::invalid_argument,
+                     testing::AllOf(HasSubstr("has 61 blocks, at most 60"), HasSubstr("launch fewer")));
+  DWELL_EXPECT_ERROR_FIELDS(launch(true, 1024, 1024, 1024), errc::invalid_argument, "argument",
+                            "the number of blocks of a cooperative launch", 1U << 30U, 60);
+  EXPECT_EQ(stand_in_.launches.size(), 1U);
+  stand_in_.failures = {{"occupancy", CUDA_ERROR_INVALID_VALUE}};
+  launch(false, 61, 1, 1);
+  EXPECT_EQ(stand_in_.failures.size(), 1U) << "only cooperative launches ask for the occupancy";
+  EXPECT_EQ(stand_in_.cooperative, 1);
+  EXPECT_THROW(launch(true, 1, 1, 1), Error);
+  stand_in_.failures = {{"launch", CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE}};
+  DWELL_EXPECT_ERROR(launch(true, 1, 1, 1), errc::invalid_argument, HasSubstr("the launch"));
   EXPECT_EQ(stand_in_.alive.count("event"), 0U);
 }
 

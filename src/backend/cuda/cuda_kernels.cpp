@@ -137,6 +137,23 @@ void check_limits(const CudaPlace& place, const CudaKernel& kernel, const Kernel
   check_limit(launch.shared_bytes, kernel.max_shared, "the dynamic shared memory of a block in bytes");
 }
 
+// Blocks of a cooperative launch wait for each other: they must fit on the device at once. The launch is within the other limits.
+void check_fits_at_once(const CudaPlace& place, const CudaKernel& kernel, const KernelLaunch& launch) {
+  const Driver& driver = place.driver;
+  const std::uint64_t asked = std::uint64_t{launch.grid[0]} * launch.grid[1] * launch.grid[2];
+  const auto threads = static_cast<int>(launch.block[0] * launch.block[1] * launch.block[2]);
+  int blocks = 0;
+  driver.check(driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel.function, threads, launch.shared_bytes),
+               "computing how many blocks run at once");
+  const int multiprocessors = attribute_of(driver, place.device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+  const std::uint64_t limit = static_cast<std::uint64_t>(blocks) * static_cast<std::uint64_t>(multiprocessors);
+  if (asked <= limit) return;
+  throw Error(errc::invalid_argument,
+              "the cooperative launch has " + std::to_string(asked) + " blocks, at most " + std::to_string(limit) +
+                  " run at once: launch fewer, or blocks of fewer threads or less shared memory",
+              {"argument", "the number of blocks of a cooperative launch", asked, limit});
+}
+
 }  // namespace
 
 std::unique_ptr<LoadedModule> load_cuda_kernels(const CudaPlace& place, std::span<const std::byte> cubin,
@@ -149,6 +166,7 @@ std::unique_ptr<Completion> launch_cuda_kernel(const CudaPlace& place, LoadedMod
   const CudaKernel& kernel = static_cast<CudaKernels&>(kernels).kernels.at(launch.kernel);
   if (kernel.function == nullptr) throw Error(errc::invalid_argument, "the driver does not know it: give it external linkage");
   check_limits(place, kernel, launch);
+  if (launch.cooperative) check_fits_at_once(place, kernel, launch);
   const auto stream = launch.stream == nullptr ? place.launches : static_cast<CUstream>(launch.stream);
   if (launch.stream != nullptr) {
     CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -159,9 +177,13 @@ std::unique_ptr<Completion> launch_cuda_kernel(const CudaPlace& place, LoadedMod
   auto completion = std::make_unique<CudaCompletion>(place);
   std::vector<void*> parameters;  // the driver only reads from them
   for (const void* const value : launch.parameters) parameters.push_back(const_cast<void*>(value));
-  driver.check(driver.cuLaunchKernel(kernel.function, launch.grid[0], launch.grid[1], launch.grid[2], launch.block[0], launch.block[1],
-                                     launch.block[2], launch.shared_bytes, stream, parameters.data(), nullptr),
-               "the launch");
+  const auto& [across, down, deep] = launch.grid;
+  const auto& [x, y, z] = launch.block;
+  driver.check(
+      launch.cooperative
+          ? driver.cuLaunchCooperativeKernel(kernel.function, across, down, deep, x, y, z, launch.shared_bytes, stream, parameters.data())
+          : driver.cuLaunchKernel(kernel.function, across, down, deep, x, y, z, launch.shared_bytes, stream, parameters.data(), nullptr),
+      "the launch");
   completion->record(stream);
   return completion;
 }

@@ -24,6 +24,7 @@ errc kind_of(CUresult result) {
     case CUDA_ERROR_OUT_OF_MEMORY: return errc::out_of_memory;
     case CUDA_ERROR_INVALID_HANDLE:  // the user's stream
     case CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES:
+    case CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE:
     case CUDA_ERROR_INVALID_VALUE: return errc::invalid_argument;
     case CUDA_ERROR_NOT_INITIALIZED:
     case CUDA_ERROR_STUB_LIBRARY:

@@ -70,7 +70,8 @@ static_assert(CUDA_VERSION >= 12040, "cuFuncLoad came with CUDA 12.4");
   X(cuFuncGetAttribute)                          \
   X(cuFuncSetAttribute)                          \
   X(cuOccupancyMaxActiveBlocksPerMultiprocessor) \
-  X(cuLaunchKernel)
+  X(cuLaunchKernel)                              \
+  X(cuLaunchCooperativeKernel)
 
 namespace dwell::backend {
 

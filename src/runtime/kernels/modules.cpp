@@ -121,9 +121,13 @@ std::uint64_t Modules::launch(const std::shared_ptr<detail::ModuleState>& module
     loaded = module->loaded;
   }
   if (loaded == nullptr) throw Error(errc::closed, "the runtime of kernel '" + kernel.name + "' is closed", {"kernel", kernel.name});
-  backend::KernelLaunch launch{
-      index, {config.grid.x, config.grid.y, config.grid.z}, {config.block.x, config.block.y, config.block.z}, config.shared, config.stream,
-      values};
+  backend::KernelLaunch launch{index,
+                               {config.grid.x, config.grid.y, config.grid.z},
+                               {config.block.x, config.block.y, config.block.z},
+                               config.shared,
+                               config.stream,
+                               values,
+                               config.cooperative};
   for (const auto& [extent, what] : {std::pair(launch.grid, "grid"), std::pair(launch.block, "block")})
     if (extent[0] == 0 || extent[1] == 0 || extent[2] == 0)
       throw Error(errc::invalid_argument, std::string("kernel '") + kernel.name + "': the " + what + " is empty in one direction");

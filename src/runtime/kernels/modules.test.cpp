@@ -197,6 +197,19 @@ TEST_F(ModulesTest, ALaunchKeepsItsProgramLoaded) {
   modules_->release(*module);
 }
 
+TEST_F(ModulesTest, CooperativeLaunchReachesTheBackend) {
+  const auto module = modules_->compile("text", {}, {});
+  launch(module, 0, {.cooperative = true}, 1.0F);
+  EXPECT_EQ(device_->cooperative, 1);
+  launch(module, 0, {}, 1.0F);
+  EXPECT_EQ(device_->cooperative, 1);
+  EXPECT_EQ(device_->launches, 2);
+  device_->end_launch(0);
+  device_->end_launch(1);
+  launches_.collect();
+  modules_->release(*module);
+}
+
 TEST_F(ModulesTest, AWrongLaunchNeverReachesTheDevice) {
   const auto module = modules_->compile("text", {}, {});
   EXPECT_EQ(error_of([&] { launch(module, 0, {}, 1); }).kind(), errc::signature_mismatch);
