@@ -784,12 +784,19 @@ class Kernel:
     def signature(self) -> str:
         """Its parameters."""
 
-    def __call__(self, *arguments: object, grid: int | Sequence[int], block: int | Sequence[int], shared: int = 0, stream: int = 0) -> Ticket:
+    def __call__(self, *arguments: object, grid: int | Sequence[int], block: int | Sequence[int], shared: int = 0, stream: int = 0, cooperative: bool = False) -> Ticket:
         """
         Launches it on the runtime's stream for launches, or on the CUstream at the address `stream`, and returns at once.
+
+        grid, block: blocks and threads, up to three extents
+        shared: dynamic shared memory of a block, in bytes
+        cooperative: run all blocks at once, so that they may wait for each other
+
+        Raises InvalidArgument for what is beyond the limits of the kernel or the device, and for a cooperative grid that does not fit
+        on the device.
         """
 
-    def launch(self, *arguments: object, grid: int | Sequence[int], block: int | Sequence[int], shared: int = 0, stream: int = 0) -> Ticket:
+    def launch(self, *arguments: object, grid: int | Sequence[int], block: int | Sequence[int], shared: int = 0, stream: int = 0, cooperative: bool = False) -> Ticket:
         """The same."""
 
     def __repr__(self) -> str: ...

@@ -117,7 +117,7 @@ struct PyKernel {
 };
 
 Receipt launch_kernel(const PyKernel& self, const nb::args& arguments, nb::handle grid, nb::handle block, std::uint32_t shared,
-                      std::uintptr_t stream) {
+                      std::uintptr_t stream, bool cooperative) {
   run_posted();
   self.runtime->get();
   Packed packed;
@@ -128,6 +128,7 @@ Receipt launch_kernel(const PyKernel& self, const nb::args& arguments, nb::handl
   config.block = dim_from(block, "block");
   config.shared = shared;
   config.stream = reinterpret_cast<void*>(stream);
+  config.cooperative = cooperative;
   const Unlocked unlocked;
   return {self.kernel.launch(config, packed.arguments)};
 }
@@ -343,15 +344,22 @@ void bind_kernel(nb::module_& m) {
       .def_prop_ro("symbol", [](const PyKernel& self) { return self.kernel.symbol(); })
       .def_prop_ro(
           "signature", [](const PyKernel& self) { return self.kernel.signature().text(); }, "Its parameters.")
-      .def("__call__", &launch_kernel, "arguments"_a, "grid"_a, "block"_a, "shared"_a = 0, "stream"_a = 0,
-           "Launches it on the runtime's stream for launches, or on the CUstream at the address `stream`, and returns at once.",
-           nb::sig("def __call__(self, *arguments: object, grid: int | typing.Sequence[int], block: int | typing.Sequence[int], shared: "
-                   "int = 0, "
-                   "stream: int = 0) -> Ticket"))
-      .def("launch", &launch_kernel, "arguments"_a, "grid"_a, "block"_a, "shared"_a = 0, "stream"_a = 0, "The same.",
+      .def(
+          "__call__", &launch_kernel, "arguments"_a, "grid"_a, "block"_a, "shared"_a = 0, "stream"_a = 0, "cooperative"_a = false,
+          "Launches it on the runtime's stream for launches, or on the CUstream at the address `stream`, and returns at once.\n\n"
+          "grid, block: blocks and threads, up to three extents\n"
+          "shared: dynamic shared memory of a block, in bytes\n"
+          "cooperative: run all blocks at once, so that they may wait for each other\n\n"
+          "Raises InvalidArgument for what is beyond the limits of the kernel or the device, and for a cooperative grid that does not fit\n"
+          "on the device.",
+          nb::sig("def __call__(self, *arguments: object, grid: int | typing.Sequence[int], block: int | typing.Sequence[int], shared: "
+                  "int = 0, "
+                  "stream: int = 0, cooperative: bool = False) -> Ticket"))
+      .def("launch", &launch_kernel, "arguments"_a, "grid"_a, "block"_a, "shared"_a = 0, "stream"_a = 0, "cooperative"_a = false,
+           "The same.",
            nb::sig(
                "def launch(self, *arguments: object, grid: int | typing.Sequence[int], block: int | typing.Sequence[int], shared: int = 0, "
-               "stream: int = 0) -> Ticket"))
+               "stream: int = 0, cooperative: bool = False) -> Ticket"))
       .def("__repr__", [](const PyKernel& self) { return "<dwell.Kernel " + self.kernel.name() + self.kernel.signature().text() + ">"; });
   nb::class_<PyModule>(m, "Module", "A compiled and loaded program of ordinary kernels.")
       .def(

@@ -342,6 +342,10 @@ template <class T> __global__ void shift(T* to, T by) { to[threadIdx.x] += by; }
     to = rt.array(np.ones(4))
     module.kernel("shift<double>").launch(to, 0.5, grid=1, block=(4, 1, 1)).wait()
     assert set(to.read()) == {1.5}
+    module.kernel("shift<double>")(to, 0.5, grid=1, block=4, cooperative=True).wait()
+    assert set(to.read()) == {2}
+    with pytest.raises(dwell.InvalidArgument, match="run at once"):
+        module.kernel("shift<double>")(to, 0.5, grid=1 << 20, block=4, cooperative=True)
     with pytest.raises(dwell.SignatureMismatch):
         module.kernel("shift<double>")(x, 0.5, grid=1, block=4)
 
