@@ -122,7 +122,8 @@ GangProgram& GangProgram::operator=(GangProgram&&) noexcept = default;
 Ticket GangProgram::launch(void* stream) const {
   const tensor::GangState& state = *state_;
   if (state.op) return state.runtime->submit(state.op, state.list, state.local, drain);
-  LaunchConfig config{.grid = {state.members}, .block = {state.threads}, .shared = state.shared_bytes, .stream = stream};
+  const LaunchConfig config{.grid = {state.members}, .block = {state.threads}, .shared = state.shared_bytes, .stream = stream,
+                            .cooperative = state.members > 1};
   return state.kernel.launch(config, state.list, state.words, state.numbers);
 }
 

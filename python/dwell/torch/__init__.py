@@ -233,7 +233,8 @@ def accelerate(function: _F) -> _F:
 
 
 class Recording:
-    """Operations that were recorded, with the memory that they name. `replay` runs them again."""
+    """Operations that were recorded, with the memory that they name. `replay` runs them again: as tasks of dwell's at first, and as one
+    program as soon as that is compiled, in the background."""
 
     def __init__(self, number: int) -> None:
         self._number = number
@@ -248,9 +249,25 @@ class Recording:
         if _thread.depth == 0:
             flush()
 
+    def compile(self) -> str:
+        """Waits until it is compiled as one program. Returns an empty string, or the reason why it stays tasks: docs/torch.md lists them."""
+        _refuse_fork("Recording.compile")
+        return torch.ops.dwell.wait_compiled(self._number)  # type: ignore[no-any-return]
+
+    def source(self) -> str:
+        """The C++ text of the program; empty while there is none."""
+        return torch.ops.dwell.source_of(self._number)  # type: ignore[no-any-return]
+
+    @property
+    def members(self) -> int:
+        """Thread blocks that run the program together; 0 while there is none."""
+        return torch.ops.dwell.members_of(self._number)  # type: ignore[no-any-return]
+
 
 @contextlib.contextmanager
-def record(device: torch.device | str | None = None) -> Iterator[Callable[[], Recording]]:
+def record(
+    device: torch.device | str | None = None, *, whole: bool = True, members: int | None = None
+) -> Iterator[Callable[[], Recording]]:
     """Records the operations of the block on tensors of a device, any size, and does not run them:
 
         with dwell.torch.record() as recorded:
@@ -259,7 +276,12 @@ def record(device: torch.device | str | None = None) -> Iterator[Callable[[], Re
         recording.replay()          # y has the result, of what a, x and b hold now
 
     An operation that dwell does not do raises RuntimeError where it touches what was recorded, and runs at once elsewhere. `device`: by
-    default the current CUDA device, where there is one."""
+    default the current CUDA device, where there is one.
+
+    `whole`: the recording is compiled as one program behind the block, in the background. Elementwise operations give the same bits then;
+    sums are added in another order, the same in each replay. `members`: thread blocks that run it; by default as many as dwell finds best."""
+    if members is not None and members < 1:
+        raise ValueError(f"dwell.torch.record: members={members}: pass 1 or more, or None for as many as dwell finds best")
     if _OFF:
         raise RuntimeError("dwell.torch.record: DWELL_TORCH=off switches recordings off too: unset it")
     _refuse_fork("dwell.torch.record")  # before CUDA is asked, which says it in other words
@@ -277,10 +299,10 @@ def record(device: torch.device | str | None = None) -> Iterator[Callable[[], Re
         number = ops.begin_recording(str(device))
         try:
             yield recorded
-            ops.end_recording(number)
+            ops.end_recording(number, (members or 0) if whole else -1)
         except BaseException:
             with contextlib.suppress(RuntimeError):
-                ops.end_recording(number)
+                ops.end_recording(number, -1)
             ops.forget(number)
             raise
         made.append(Recording(number))

@@ -192,8 +192,20 @@ std::shared_ptr<Recording> Collector::record() {
 void Collector::replay(const Recording& recording) {
   const std::lock_guard lock(mutex_);
   keep_in_order(false);
-  submit_locked();
-  submitted_.add(recording.launch());
+  recording.check();
+  if (const GangProgram* const whole = recording.whole()) {
+    if (device_.is_cuda()) {
+      if (pending_ != 0) flush_locked(FlushReason::asked, false);
+      submitted_.add(whole->launch(handle_of(*stream_)));
+      submitted_.drop_done();
+      return;
+    }
+    submit_locked();
+    submitted_.add(whole->launch());
+  } else {
+    submit_locked();
+    submitted_.add(recording.launch());
+  }
   storages_.keep(recording.storages());  // so that reading one of them flushes
   count_pending();
 }

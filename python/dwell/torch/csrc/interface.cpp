@@ -151,17 +151,33 @@ std::int64_t begin_recording(const std::string& device) {
   recordings().all[recordings().next] = {&collector, std::move(made)};
   return recordings().next++;
 }
-void end_recording(std::int64_t number) {
+void end_recording(std::int64_t number, std::int64_t members) {
   if (is_forked())
     throw Error(errc::unsupported,
                 "this process was forked off inside of the block that records: leave the block before, or start a process");
   const auto recording = recordings().of(number).second;
   recording->stop();
   recording->end();
+  if (members >= 0) recording->compile(static_cast<std::uint32_t>(members));
 }
 void replay(std::int64_t number) {
   const auto [collector, recording] = recordings().of(number);
   collector->replay(*recording);
+}
+// Waits until the recording is compiled as a whole. Returns an empty string, or why it is not.
+std::string wait_compiled(std::int64_t number) {
+  const auto recording = recordings().of(number).second;
+  recording->wait_compiled();
+  return recording->refusal();
+}
+// The text of its program; empty while there is none.
+std::string source(std::int64_t number) {
+  const auto recording = recordings().of(number).second;
+  return recording->whole() != nullptr ? recording->whole()->source() : std::string();
+}
+std::int64_t members(std::int64_t number) {
+  const auto recording = recordings().of(number).second;
+  return recording->whole() != nullptr ? recording->whole()->members() : 0;
 }
 void forget(std::int64_t number) {
   if (is_forked()) return;  // never freed: its thread is the parent's
@@ -179,6 +195,12 @@ void flush(bool wait) {
 // Closes all collectors before the process ends: threads of the runtimes must not use compilers and CUDA after that.
 void close() {
   take_none();
+  std::map<std::int64_t, std::pair<Collector*, std::shared_ptr<Recording>>> recorded;
+  {
+    const std::lock_guard lock(recordings().mutex);
+    recorded = recordings().all;
+  }
+  for (const auto& [number, recording] : recorded) recording.second->wait_compiled();
   for (Collector* const collector : Collector::all()) collector->close();
 }
 
@@ -230,8 +252,11 @@ TORCH_LIBRARY(dwell, m) {
   m.def("before_fallback(str operation, Tensor[] tensors, int[] places, bool is_mode) -> ()", &dwell::pytorch::before_fallback);
   m.def("after_fallback(Tensor[] results) -> ()", &dwell::pytorch::after_fallback);
   m.def("begin_recording(str device) -> int", &dwell::pytorch::begin_recording);
-  m.def("end_recording(int number) -> ()", &dwell::pytorch::end_recording);
+  m.def("end_recording(int number, int members) -> ()", &dwell::pytorch::end_recording);
   m.def("replay(int number) -> ()", &dwell::pytorch::replay);
+  m.def("wait_compiled(int number) -> str", &dwell::pytorch::wait_compiled);
+  m.def("source_of(int number) -> str", &dwell::pytorch::source);
+  m.def("members_of(int number) -> int", &dwell::pytorch::members);
   m.def("forget(int number) -> ()", &dwell::pytorch::forget);
   m.def("has_fast_paths() -> bool", &dwell::pytorch::has_fast_paths);
   m.def("use_fast_paths(bool use) -> ()", &dwell::pytorch::use_fast_paths);

@@ -2,6 +2,8 @@
 
 #include <c10/util/ThreadLocalDebugInfo.h>
 
+#include <algorithm>
+#include <iterator>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -55,6 +57,7 @@ void Recording::stop() {
 Recording::Recording(Runtime& runtime) : runtime_(runtime), recorder_([this] { record(); }) {}
 
 Recording::~Recording() {
+  wait_compiled();
   if (!recorder_.joinable()) return;
   {
     const std::lock_guard lock(mutex_);
@@ -69,6 +72,7 @@ void Recording::record() {
   try {
     graph_ = runtime_.capture([this] {
       Batch batch(runtime_);
+      batch.note_in(operations_);
       batch.store_only([this](const TensorView::Extent& memory) { return storages_.is_needed(memory.first); });
       std::unique_lock lock(mutex_);
       for (;;) {
@@ -121,7 +125,33 @@ void Recording::end() {
   tensors_.settle();
 }
 
-Ticket Recording::launch() const {
+void Recording::compile(std::uint32_t members) {
+  // What nobody can read any more is known here: the caller's thread may drop tensors while the other one compiles.
+  compiler_ = std::thread([this, members, unneeded = storages_.unneeded()] {
+    const auto needed = [&](const TensorView::Extent& memory) {
+      const auto behind = std::ranges::upper_bound(unneeded, memory.first, {}, [](const auto& extent) { return extent.first; });
+      return behind == unneeded.begin() || std::prev(behind)->second < memory.end;
+    };
+    try {
+      whole_.emplace(runtime_, operations_, needed, GangSettings{.members = members});
+      whole_is_there_.store(true, std::memory_order_release);
+    } catch (const std::exception& error) {
+      const std::lock_guard lock(mutex_);
+      refusal_ = error.what();
+    }
+  });
+}
+
+void Recording::wait_compiled() {
+  if (compiler_.joinable()) compiler_.join();
+}
+
+std::string Recording::refusal() const {
+  const std::lock_guard lock(mutex_);
+  return refusal_;
+}
+
+void Recording::check() const {
   if (!exec_) throw Error(errc::invalid_argument, "the recording has not ended");
   constants_.check();
   if (!storages_.are_in_place())
@@ -131,7 +161,6 @@ Ticket Recording::launch() const {
     throw Error(errc::invalid_argument, *moved +
                                             " that the recording names has been given other memory, by set_ or .data, say: record anew, or "
                                             "copy into the tensor's own memory (copy_)");
-  return runtime_.launch(*exec_, drain);
 }
 
 }  // namespace dwell::pytorch

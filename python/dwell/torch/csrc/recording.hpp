@@ -1,4 +1,4 @@
-// Operations that are recorded once and replayed: a graph of the runtime.
+// Operations that are recorded once and replayed: a graph of the runtime, and once it is compiled a program of a gang.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -11,9 +11,11 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
 #include <thread>
 
 #include <dwell/batch.hpp>
+#include <dwell/gang_program.hpp>
 #include <dwell/graph.hpp>
 #include <dwell/runtime.hpp>
 
@@ -44,8 +46,18 @@ class Recording {
   void add(std::span<const at::Tensor* const> tensors, std::size_t results, bool made, const std::function<void(Batch&)>& collect);
   // Ends the recording. Throws dwell::Error, and as RecordedConstants::check.
   void end();
-  // Submits a replay, in the order of all other submissions (dwell::drain). Throws as RecordedConstants::check.
-  Ticket launch() const;
+  // Compiles it as a whole in the background, once it has ended: `members` as GangSettings has them. A failure is kept for `refusal`.
+  void compile(std::uint32_t members);
+  // Waits until that has ended, if it has begun.
+  void wait_compiled();
+  // The program of the whole; null while there is none.
+  const GangProgram* whole() const { return whole_is_there_.load(std::memory_order_acquire) ? &*whole_ : nullptr; }
+  // Why there will be none; empty if there is one, and while it is compiled.
+  std::string refusal() const;
+  // Checks that a replay would do what was recorded. Throws errc::invalid_argument, which names what has changed since.
+  void check() const;
+  // Submits a replay of the graph, in the order of all other submissions (dwell::drain). The caller has checked.
+  Ticket launch() const { return runtime_.launch(*exec_, drain); }
 
   bool names(c10::StorageImpl* storage) { return storages_.has(storage); }
   const Storages& storages() const { return storages_; }
@@ -67,9 +79,14 @@ class Recording {
   RecordedTensors tensors_;
   RecordedConstants constants_;
   std::optional<GraphExec> exec_;
+  OperationList operations_;
+  std::optional<GangProgram> whole_;  // written by compiler_, before whole_is_there_
+  std::atomic<bool> whole_is_there_{false};
+  std::string refusal_;  // guarded by mutex_
+  std::thread compiler_;
 
   // Runtime::capture records the thread that calls it, which is `recorder_`: it runs the functions that other threads hand over in `work_`.
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   const std::function<void(Batch&)>* work_ = nullptr;
   bool over_ = false;

@@ -40,6 +40,17 @@ class Storages {
     const Place* const place = place_of(made_, reinterpret_cast<const void*>(address));
     return place->storage == nullptr || c10::raw::intrusive_ptr::use_count(place->storage) != 1;
   }
+  // The memory of which is_needed is false now: first and last address of each, by address.
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> unneeded() const {
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> all;
+    for (const Place& place : made_) {
+      if (place.storage == nullptr || c10::raw::intrusive_ptr::use_count(place.storage) != 1) continue;
+      const auto first = reinterpret_cast<std::uint64_t>(place.key);
+      all.emplace_back(first, first + place.storage->nbytes());
+    }
+    std::ranges::sort(all);
+    return all;
+  }
   // Returns whether no storage was given other memory since it was kept.
   bool are_in_place() const {
     return std::ranges::all_of(kept_, [](const Kept& kept) { return memory_of(*kept.storage) == kept.data; });
