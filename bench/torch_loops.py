@@ -24,7 +24,7 @@ more than 1.3 times its best), the block is taken again, twice at most.
 
 Exit status 1: a result is wrong, or one of dwell's sides failed. Sides left out do not matter.
 
-usage: bench/torch_loops.py [--device D] [--json FILE] [--only WORD] [--budget SECONDS] [--short]     DWELL_BENCH=short: as --short
+usage: bench/torch_loops.py [--device D] [--json FILE] [--only WORD] [--sides NAMES] [--budget SECONDS] [--short]     DWELL_BENCH=short: as --short
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def first_line(error: BaseException) -> str:
 
 
 class Bench:
-    def __init__(self, device: str, *, short: bool, budget: float, compile_seconds: float) -> None:
+    def __init__(self, device: str, *, short: bool, budget: float, compile_seconds: float, sides: frozenset[str]) -> None:
         self.device = device
         self.cuda = device.startswith("cuda")
         self.short = short
@@ -137,7 +137,8 @@ class Bench:
         self.rounds = 2 if short else 15
         self.block_seconds = 0.0 if short else 0.02
         self.block_runs = (2, 2) if short else (10, 200)
-        self.sides = self.sides_here()
+        self.loop = ""  # that is measured
+        self.sides = [side for side in self.sides_here() if not sides or side.by == "eager" or side.by in sides]
 
     # ---- Sides ----
 
@@ -146,7 +147,7 @@ class Bench:
         graph = Side("CUDA graph", lambda program: captured(program.around(program.core), 3))
         compiled = Side("torch.compile", self.compiled, warm_ups=5)
         collected = Side("dwell.torch", lambda program: inside(program, dt.eager), peer=False)
-        replayed = Side("dwell recorded", lambda program: program.around(recorded(program.core, self.device)), peer=False)
+        replayed = Side("dwell recorded", self.replayed, peer=False)
         resident = Side("dwell resident", lambda program: inside(program, resident_loop), peer=False)
         kept = Side(
             "dwell resident, kept",
@@ -158,6 +159,10 @@ class Bench:
         if self.cuda:
             return [eager, graph, compiled, collected, replayed, resident, kept]
         return [eager, compiled, collected, replayed]
+
+    def replayed(self, program: Program) -> Work:
+        told = self.notes.append
+        return program.around(recorded(program.core, self.device, lambda how: told(f"{self.loop}: dwell recorded as {how}")))
 
     def compiled(self, program: Program) -> Work:
         if self.cuda:
@@ -226,6 +231,7 @@ class Bench:
 
     def measure(self, loop: Loop) -> None:
         print(f"\n{loop.name}", flush=True)
+        self.loop = loop.name
         gc.collect()
         with torch.set_grad_enabled(loop.trains):
             expected = self.expected(loop)
@@ -454,6 +460,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--device", default="cuda:0" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--json", help="write the figures there, behind each program those so far")
     parser.add_argument("--only", default="", help="programs whose name has this word")
+    parser.add_argument("--sides", default="", help="sides to time beside eager, by their names, with commas between")
     parser.add_argument("--list", action="store_true", help="print the programs' names")
     parser.add_argument("--budget", type=float, default=900, help="seconds; what does not fit is left out and named (default: 900)")
     parser.add_argument("--compile-seconds", type=float, default=60, help="torch.compile may take so long for a program (default: 60)")
@@ -476,7 +483,8 @@ def main() -> int:
         torch.cuda.set_device(options.device)
     with dt.eager():  # builds the extension, which takes a minute
         torch.zeros(1, device=options.device).add_(1)
-    bench = Bench(options.device, short=options.short, budget=options.budget, compile_seconds=options.compile_seconds)
+    sides = frozenset(name.strip() for name in options.sides.split(",") if name.strip())
+    bench = Bench(options.device, short=options.short, budget=options.budget, compile_seconds=options.compile_seconds, sides=sides)
     device = device_of(options.device)
     print(f"loops: closed loops of PyTorch {torch.__version__} on {device['name']}: one run, waited for, then the next")
     print(f"  {'by':<22} {'p50':>10} {'p99':>10}    {'of eager':>10} {'of graph' if bench.cuda else '':>10}")

@@ -71,11 +71,14 @@ def flat(value: Any) -> list[torch.Tensor]:
     return [one for part in value for one in flat(part)]
 
 
-def recorded(work: Work, device: str | None = None) -> Work:
-    """Replays a recording of dwell's."""
+def recorded(work: Work, device: str | None = None, told: Callable[[str], None] | None = None) -> Work:
+    """Replays a recording of dwell's, compiled as one program where it can be. `told` gets how many members that has, or why there is none."""
     with dt.record(device) as made:
         result = work()
     recording = made()
+    why = recording.compile()
+    if told is not None:
+        told(f"tasks: {why}" if why else f"one program of {recording.members} members")
 
     def replay() -> Any:
         recording.replay()
