@@ -61,6 +61,10 @@ class GangProgram {
   // stream has; on the CPU behind all tasks that have been submitted. Throws as Kernel::launch and Runtime::submit.
   Ticket launch(void* stream = nullptr) const;
 
+  // Runs the program once in the user's stream, also while that is captured into a CUDA graph: cheaper, without a ticket (PreparedLaunch:
+  // the caller keeps the program until the stream has passed the run). On CUDA alone; throws errc::unsupported elsewhere.
+  void enqueue(void* stream) const;
+
   std::uint32_t members() const noexcept;
   // The steps of a run that each member takes, exchanges and copies included.
   std::uint32_t steps() const noexcept;

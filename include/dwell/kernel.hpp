@@ -41,6 +41,31 @@ struct LaunchConfig {
 namespace detail {
 
 struct ModuleState;
+struct PreparedState;
+class KernelBase;
+
+}  // namespace detail
+
+// A launch whose arguments and limits have been checked once, made by Kernel::prepare. A handle: copies name the same one, and keep the
+// program loaded. All members may be called from any thread.
+class PreparedLaunch {
+ public:
+  PreparedLaunch() = default;
+  // Launches the kernel in a stream of the user's, as LaunchConfig::stream, also while that is captured into a CUDA graph; null: in the
+  // runtime's. Costs the driver's call alone: there is no ticket, and nothing waits for it. So the caller keeps this, the runtime and all
+  // memory that the kernel uses until the stream has passed the launch. Throws errc::device_lost, errc::stale_handle, errc::closed.
+  void enqueue(void* stream = nullptr) const;
+
+ private:
+  friend class detail::KernelBase;
+  explicit PreparedLaunch(std::shared_ptr<detail::PreparedState> state) : state_(std::move(state)) {}
+
+  std::shared_ptr<detail::PreparedState> state_;
+};
+
+class GangProgram;
+
+namespace detail {
 
 // Describes a type as a parameter of a kernel. A pointer describes its element's kind and size only.
 template <class T>
@@ -133,9 +158,21 @@ class KernelBase {
         },
         passed);
   }
+  template <class... Given>
+  PreparedLaunch prepare_with(const LaunchConfig& config, const Given&... arguments) const {
+    const std::tuple<Passed<Given>...> passed(Passed<Given>{arguments}...);
+    return std::apply(
+        [&](const auto&... each) {
+          const LaunchArgument list[] = {each.argument()..., LaunchArgument{}};
+          return prepare_list(config, list, sizeof...(Given));
+        },
+        passed);
+  }
   // Throws errc::signature_mismatch unless arguments of these types fit.
   void require(const Signature& signature) const;
   Ticket launch_list(const LaunchConfig& config, const LaunchArgument* arguments, std::size_t count) const;
+  PreparedLaunch prepare_list(const LaunchConfig& config, const LaunchArgument* arguments, std::size_t count) const;
+  friend class dwell::GangProgram;  // prepares structures whose size is known at run time only
 
   std::shared_ptr<ModuleState> module_;
   std::size_t index_ = 0;
@@ -165,7 +202,12 @@ class Kernel<void> : public detail::KernelBase {
   Ticket launch(const LaunchConfig& config, const Given&... arguments) const {
     return launch_with(config, arguments...);
   }
-  // As above, with arguments collected at run time: a span stands for a pointer to its first element. Also throws errc::invalid_argument
+  // Checks a launch as `launch` does, for any number of runs in any streams: config.stream means nothing. Throws as launch.
+  template <class... Given>
+  PreparedLaunch prepare(const LaunchConfig& config, const Given&... arguments) const {
+    return prepare_with(config, arguments...);
+  }
+  // As `launch`, with arguments collected at run time: a span stands for a pointer to its first element. Also throws errc::invalid_argument
   // for modifiers.
   Ticket launch(const LaunchConfig& config, const Arguments& arguments) const;
 
@@ -197,6 +239,12 @@ class Kernel<void(Parameters...)> : public detail::KernelBase {
   Ticket launch(const LaunchConfig& config, const Given&... arguments) const {
     static_assert(fits<Given...>(), "the arguments do not fit the kernel's parameters");
     return launch_with(config, arguments...);
+  }
+  // As Kernel<>::prepare.
+  template <class... Given>
+  PreparedLaunch prepare(const LaunchConfig& config, const Given&... arguments) const {
+    static_assert(fits<Given...>(), "the arguments do not fit the kernel's parameters");
+    return prepare_with(config, arguments...);
   }
 };
 

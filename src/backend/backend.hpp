@@ -84,6 +84,15 @@ class Completion {
   virtual bool done() = 0;
 };
 
+// A launch whose limits have been checked. Must not outlive its module.
+class PreparedLaunch {
+ public:
+  virtual ~PreparedLaunch() = default;
+  // Launches the kernel in a stream (null: the backend's stream for launches), also one that is captured. `parameters`: values for the
+  // kernel's arguments, which are copied at once. May be called from any thread. Throws errc::device_lost.
+  virtual void enqueue(void* stream, std::span<void* const> parameters) = 0;
+};
+
 struct DeviceInfo {
   std::string device;                 // "cpu", "cuda:0"
   std::string name;                   // as the vendor names it
@@ -164,6 +173,8 @@ class Backend {
   // Launches a kernel, with or without running leases. May be called from any thread. Throws errc::invalid_argument, naming the exceeded
   // limit of the kernel or the device; errc::device_lost.
   virtual std::unique_ptr<Completion> launch(LoadedModule& kernels, const KernelLaunch& launch);
+  // Checks a launch as `launch` does, once for any number of launches. The stream and the parameters are those of each.
+  virtual std::unique_ptr<PreparedLaunch> prepare(LoadedModule& kernels, const KernelLaunch& launch);
 
   // Returns the device's fault since the last lease began; empty if there is none. May be called at any time, never blocks.
   virtual std::string fault() = 0;
@@ -188,6 +199,9 @@ inline std::unique_ptr<LoadedModule> Backend::load_kernels(std::span<const std::
   throw Error(errc::unsupported, info().device + " runs no kernels beside the loop");
 }
 inline std::unique_ptr<Completion> Backend::launch(LoadedModule&, const KernelLaunch&) {
+  throw Error(errc::unsupported, info().device + " runs no kernels beside the loop");
+}
+inline std::unique_ptr<PreparedLaunch> Backend::prepare(LoadedModule&, const KernelLaunch&) {
   throw Error(errc::unsupported, info().device + " runs no kernels beside the loop");
 }
 

@@ -86,6 +86,10 @@ class Core {
   // Launches a kernel; returns the launch's number.
   std::uint64_t launch(const std::shared_ptr<detail::ModuleState>& module, std::size_t index, const LaunchConfig& config,
                        const detail::LaunchArgument* arguments, std::size_t count);
+  std::unique_ptr<backend::PreparedLaunch> prepare(const std::shared_ptr<detail::ModuleState>& module, std::size_t index,
+                                                   const LaunchConfig& config, const detail::LaunchArgument* arguments, std::size_t count) {
+    return modules().prepare(module, index, config, arguments, count);
+  }
 
   std::shared_ptr<detail::BufferState> allocate(std::size_t count, std::size_t element, Memory memory);
   // Calls `take`, which allocates. If memory is short, frees everything that was dropped and is no longer in use, and calls it once more.

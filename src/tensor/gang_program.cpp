@@ -1,8 +1,10 @@
 #include <dwell/gang_program.hpp>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -23,14 +25,20 @@ struct GangState {
   std::uint32_t members = 1;
   std::uint32_t threads = 1;
   std::uint32_t steps = 0;
-  std::uint32_t shared_bytes = 0;
   std::string source;
   Buffer<std::uint32_t> list;
   // CUDA: the words of exchanges, and the number of the last one of each member.
   Module module;
   Kernel<> kernel;
+  PreparedLaunch prepared;
+  LaunchConfig config;
   Buffer<std::uint64_t> words;
   Buffer<std::uint32_t> numbers;
+  // Values of the kernel's arguments.
+  std::vector<std::uint32_t> passed_list;  // empty: the list's address is passed
+  const std::uint32_t* list_at = nullptr;
+  std::uint64_t* words_at = nullptr;
+  std::uint32_t* numbers_at = nullptr;
   // CPU
   Operator<> op;
   Buffer<std::uint8_t> local;
@@ -71,6 +79,19 @@ CompileOptions options_of(const Runtime& runtime, bool on_cuda) {
   return options;
 }
 
+// The arguments of the kernel: the list, the words and the numbers. They point into the state.
+std::array<detail::LaunchArgument, 3> arguments_of(const GangState& state) {
+  const auto pointer = [](const auto& value) {
+    return detail::LaunchArgument{detail::kernel_parameter<std::remove_cvref_t<decltype(value)>>(), &value, nullptr};
+  };
+  detail::LaunchArgument list = pointer(state.list_at);
+  if (!state.passed_list.empty()) {
+    const auto bytes = static_cast<std::uint16_t>(state.passed_list.size() * sizeof(std::uint32_t));
+    list = {{Kind::structure, Kind::structure, bytes}, state.passed_list.data(), nullptr};
+  }
+  return {list, pointer(state.words_at), pointer(state.numbers_at)};
+}
+
 std::uint32_t steps_of(const gang::Plan& plan) {
   std::uint32_t steps = 0;
   for (std::size_t at = 0; plan.list[at] != 0; at += plan.list[at] >> device::kStepFormBits & device::kStepWords) ++steps;
@@ -104,9 +125,19 @@ GangProgram::GangProgram(Runtime& runtime, const OperationList& operations, cons
   if (limits.on_cuda) {
     state.module = runtime.compile(text, options);
     state.kernel = state.module.kernel(source.name);
-    state.shared_bytes = static_cast<std::uint32_t>(tensor::gang::list_bytes(plan) + plan.local_bytes);
     state.words = runtime.allocate<std::uint64_t>(std::max<std::size_t>(2 * std::size_t{plan.exchanged}, 1));
-    state.numbers = runtime.allocate<std::uint32_t>(plan.members);
+    state.numbers = runtime.allocate<std::uint32_t>(device::kNumbersLine + std::size_t{plan.members} * device::kNumbersOfMember);
+    if (tensor::gang::passes_list(plan)) state.passed_list = plan.list;
+    state.list_at = state.list.data();
+    state.words_at = state.words.data();
+    state.numbers_at = state.numbers.data();
+    const std::uint64_t shared = plan.local_bytes + (state.passed_list.empty() ? tensor::gang::list_bytes(plan) : 0);
+    state.config = {.grid = {plan.members},
+                    .block = {plan.threads},
+                    .shared = static_cast<std::uint32_t>(shared),
+                    .cooperative = plan.members > 1};
+    const auto arguments = tensor::arguments_of(state);
+    state.prepared = state.kernel.prepare_list(state.config, arguments.data(), arguments.size());
   } else {
     Definition how;
     how.options = options;
@@ -122,9 +153,15 @@ GangProgram& GangProgram::operator=(GangProgram&&) noexcept = default;
 Ticket GangProgram::launch(void* stream) const {
   const tensor::GangState& state = *state_;
   if (state.op) return state.runtime->submit(state.op, state.list, state.local, drain);
-  const LaunchConfig config{.grid = {state.members}, .block = {state.threads}, .shared = state.shared_bytes, .stream = stream,
-                            .cooperative = state.members > 1};
-  return state.kernel.launch(config, state.list, state.words, state.numbers);
+  LaunchConfig config = state.config;
+  config.stream = stream;
+  const auto arguments = tensor::arguments_of(state);
+  return state.kernel.launch_list(config, arguments.data(), arguments.size());
+}
+
+void GangProgram::enqueue(void* stream) const {
+  if (state_->op) throw Error(errc::unsupported, "a program of a gang is enqueued in streams of CUDA alone: launch it");
+  state_->prepared.enqueue(stream);
 }
 
 std::uint32_t GangProgram::members() const noexcept { return state_->members; }

@@ -164,6 +164,65 @@ TEST_P(GangProgramsTest, SmallMatricesAndReductions) {
   });
 }
 
+// Weights that are too large for each member, which a step reads and replaces.
+TEST_P(GangProgramsTest, AStepOfTraining) {
+  const TensorView x = tensor({1, 64});
+  const TensorView target = tensor({1, 8});
+  const TensorView w1 = tensor({256, 64}, 0.2F);
+  const TensorView w2 = tensor({256, 256}, 0.1F);
+  const TensorView w3 = tensor({8, 256}, 0.1F);
+  const TensorView h1 = tensor({1, 256});
+  const TensorView h2 = tensor({1, 256});
+  const TensorView y = tensor({1, 8});
+  const TensorView g1 = tensor({1, 256});
+  const TensorView g2 = tensor({1, 256});
+  const TensorView d1 = tensor({256, 64});
+  const TensorView d2 = tensor({256, 256});
+  const TensorView d3 = tensor({8, 256});
+  const Work work = [&](Batch& batch) {
+    for (int step = 0; step < 2; ++step) {
+      batch.mm(h1, x, w1.transpose(0, 1));
+      batch.assign(h1, ops::relu(h1));
+      batch.mm(h2, h1, w2.transpose(0, 1));
+      batch.assign(h2, ops::relu(h2));
+      batch.mm(y, h2, w3.transpose(0, 1));
+      batch.assign(y, (Expression(y) - target) * 0.25);
+      batch.mm(d3, y.transpose(0, 1), h2);
+      batch.mm(g2, y, w3);
+      batch.assign(g2, Expression(g2) * Expression::of(TensorOp::gt, h2, Number(0)));
+      batch.mm(d2, g2.transpose(0, 1), h1);
+      batch.mm(g1, g2, w2);
+      batch.assign(g1, Expression(g1) * Expression::of(TensorOp::gt, h1, Number(0)));
+      batch.mm(d1, g1.transpose(0, 1), x);
+      batch.assign(w3, Expression(w3) - Expression(d3) * 0.05);
+      batch.assign(w2, Expression(w2) - Expression(d2) * 0.05);
+      batch.assign(w1, Expression(w1) - Expression(d1) * 0.05);
+    }
+  };
+  if (on_cpu()) GTEST_SKIP() << "65,536 elements are too many for one thread";
+  for (const std::uint32_t members : {0U, 8U, 100U}) check(work, members, 4);
+}
+
+TEST_P(GangProgramsTest, ALargeBatchOfRows) {
+  const TensorView x = tensor({64, 256});
+  const TensorView y = tensor({64, 256});
+  const TensorView w = tensor({256, 256}, 0.1F);
+  const TensorView b = tensor({256});
+  const TensorView norm = tensor({64, 256});
+  const Work work = [&](Batch& batch) {
+    for (int step = 0; step < 3; ++step) {
+      batch.addmm(y, b, x, w.transpose(0, 1));
+      batch.layer_norm(norm, y, {256}, b, b);
+      batch.softmax(y, norm, 1);
+      batch.assign(x, ops::tanh(y) + norm);
+      batch.sum(b, x, {0});
+      batch.assign(b, ops::tanh(b));
+    }
+  };
+  if (on_cpu()) GTEST_SKIP() << "4,194,304 multiplications are too many for one thread";
+  for (const std::uint32_t members : {0U, 5U, 64U}) check(work, members);
+}
+
 TEST_P(GangProgramsTest, OtherTypes) {
   const TensorView x = tensor({300});
   const Buffer<double> doubles = runtime().allocate<double>(300);

@@ -125,6 +125,10 @@ class CudaBackend final : public Backend {
     const Entered entered(place_);
     return launch_cuda_kernel(place_, kernels, launch);
   }
+  std::unique_ptr<PreparedLaunch> prepare(LoadedModule& kernels, const KernelLaunch& launch) override {
+    const Entered entered(place_);
+    return prepare_cuda_kernel(place_, kernels, launch);
+  }
   void start(LoadedImage& program, const device::Lease& lease) override {
     const Entered entered(place_);
     start_cuda_lease(place_, program, lease, place_.leases[lease.slot]);

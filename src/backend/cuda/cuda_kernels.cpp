@@ -154,6 +154,43 @@ void check_fits_at_once(const CudaPlace& place, const CudaKernel& kernel, const 
               {"argument", "the number of blocks of a cooperative launch", asked, limit});
 }
 
+// The kernel of a launch that keeps to all limits.
+const CudaKernel& checked_kernel(const CudaPlace& place, LoadedModule& kernels, const KernelLaunch& launch) {
+  const CudaKernel& kernel = static_cast<CudaKernels&>(kernels).kernels.at(launch.kernel);
+  if (kernel.function == nullptr) throw Error(errc::invalid_argument, "the driver does not know it: give it external linkage");
+  check_limits(place, kernel, launch);
+  if (launch.cooperative) check_fits_at_once(place, kernel, launch);
+  return kernel;
+}
+
+void enqueue_kernel(const Driver& driver, CUfunction function, const KernelLaunch& launch, CUstream stream, void** parameters) {
+  const auto& [across, down, deep] = launch.grid;
+  const auto& [x, y, z] = launch.block;
+  driver.check(launch.cooperative
+                   ? driver.cuLaunchCooperativeKernel(function, across, down, deep, x, y, z, launch.shared_bytes, stream, parameters)
+                   : driver.cuLaunchKernel(function, across, down, deep, x, y, z, launch.shared_bytes, stream, parameters, nullptr),
+               "the launch");
+}
+
+class CudaPreparedLaunch final : public PreparedLaunch {
+ public:
+  CudaPreparedLaunch(const CudaPlace& place, CUfunction function, const KernelLaunch& launch)
+      : place_(place), function_(function), launch_(launch) {
+    launch_.parameters = {};
+  }
+
+  void enqueue(void* stream, std::span<void* const> parameters) override {
+    const Entered entered(place_);
+    const auto in = stream == nullptr ? place_.launches : static_cast<CUstream>(stream);
+    enqueue_kernel(place_.driver, function_, launch_, in, const_cast<void**>(parameters.data()));  // the driver only reads from them
+  }
+
+ private:
+  const CudaPlace& place_;
+  const CUfunction function_;
+  KernelLaunch launch_;
+};
+
 }  // namespace
 
 std::unique_ptr<LoadedModule> load_cuda_kernels(const CudaPlace& place, std::span<const std::byte> cubin,
@@ -163,10 +200,7 @@ std::unique_ptr<LoadedModule> load_cuda_kernels(const CudaPlace& place, std::spa
 
 std::unique_ptr<Completion> launch_cuda_kernel(const CudaPlace& place, LoadedModule& kernels, const KernelLaunch& launch) {
   const Driver& driver = place.driver;
-  const CudaKernel& kernel = static_cast<CudaKernels&>(kernels).kernels.at(launch.kernel);
-  if (kernel.function == nullptr) throw Error(errc::invalid_argument, "the driver does not know it: give it external linkage");
-  check_limits(place, kernel, launch);
-  if (launch.cooperative) check_fits_at_once(place, kernel, launch);
+  const CudaKernel& kernel = checked_kernel(place, kernels, launch);
   const auto stream = launch.stream == nullptr ? place.launches : static_cast<CUstream>(launch.stream);
   if (launch.stream != nullptr) {
     CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -177,15 +211,13 @@ std::unique_ptr<Completion> launch_cuda_kernel(const CudaPlace& place, LoadedMod
   auto completion = std::make_unique<CudaCompletion>(place);
   std::vector<void*> parameters;  // the driver only reads from them
   for (const void* const value : launch.parameters) parameters.push_back(const_cast<void*>(value));
-  const auto& [across, down, deep] = launch.grid;
-  const auto& [x, y, z] = launch.block;
-  driver.check(
-      launch.cooperative
-          ? driver.cuLaunchCooperativeKernel(kernel.function, across, down, deep, x, y, z, launch.shared_bytes, stream, parameters.data())
-          : driver.cuLaunchKernel(kernel.function, across, down, deep, x, y, z, launch.shared_bytes, stream, parameters.data(), nullptr),
-      "the launch");
+  enqueue_kernel(driver, kernel.function, launch, stream, parameters.data());
   completion->record(stream);
   return completion;
+}
+
+std::unique_ptr<PreparedLaunch> prepare_cuda_kernel(const CudaPlace& place, LoadedModule& kernels, const KernelLaunch& launch) {
+  return std::make_unique<CudaPreparedLaunch>(place, checked_kernel(place, kernels, launch).function, launch);
 }
 
 }  // namespace dwell::backend

@@ -17,5 +17,7 @@ std::unique_ptr<LoadedModule> load_cuda_kernels(const CudaPlace& place, std::spa
 
 // The context is current. Throws errc::invalid_argument with the limit that the launch exceeds, errc::device_lost.
 std::unique_ptr<Completion> launch_cuda_kernel(const CudaPlace& place, LoadedModule& kernels, const KernelLaunch& launch);
+// The same without the launch.
+std::unique_ptr<PreparedLaunch> prepare_cuda_kernel(const CudaPlace& place, LoadedModule& kernels, const KernelLaunch& launch);
 
 }  // namespace dwell::backend

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "jit/cuda/cuda_compiler.hpp"
 #include "jit/object/cubin.hpp"
@@ -19,8 +20,11 @@ INSTANTIATE_TEST_SUITE_P(For, CudaGangTest, testing::Values("sm_75", "sm_90", "s
 
 TEST_P(CudaGangTest, ANetworkCompilesWithoutWarnings) {
   if (!compiles_for(GetParam())) GTEST_SKIP() << "this NVRTC does not compile for " << GetParam();
-  const tensor::NotedNetwork network;
-  for (const std::uint32_t members : {1U, 32U}) {
+  tensor::NotedNetwork network;
+  const TensorView large = tensor::made_up({256, 256});
+  tensor::note_program(network.noted, TensorOp::add, large, std::vector<Operand>{large, network.second});
+  tensor::note_program(network.noted, TensorOp::mul, large, std::vector<Operand>{large, large});
+  for (const std::uint32_t members : {7U, 32U}) {
     const tensor::gang::Plan plan =
         tensor::gang::plan_of(network.noted, [](const TensorView::Extent&) { return true; }, tensor::on_a_gpu(members));
     const tensor::gang::Source source = tensor::gang::source_of(plan, true);

@@ -61,7 +61,39 @@ Ticket KernelBase::launch_list(const LaunchConfig& config, const LaunchArgument*
   throw gone(*module_, "kernel '" + name() + "'");
 }
 
+struct PreparedState {
+  std::shared_ptr<ModuleState> module;  // keeps the kernel loaded
+  std::unique_ptr<backend::PreparedLaunch> launch;
+  std::vector<std::vector<std::byte>> values;
+  std::vector<void*> parameters;  // to them
+};
+
+PreparedLaunch KernelBase::prepare_list(const LaunchConfig& config, const LaunchArgument* arguments, std::size_t count) const {
+  Shell* const shell = require_module(module_).shell;
+  const auto core = shell->core();
+  if (core == nullptr) throw gone(*module_, "kernel '" + name() + "'");
+  for (std::size_t i = 0; i < count; ++i)
+    if (arguments[i].use != nullptr && arguments[i].use->shell != shell) throw_unusable_buffer(arguments[i].use, shell);
+  auto state = std::make_shared<PreparedState>();
+  state->module = module_;
+  state->launch = core->prepare(module_, index_, config, arguments, count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto* const value = static_cast<const std::byte*>(arguments[i].value);
+    const std::size_t bytes = is_pointer(arguments[i].type) ? sizeof(void*) : arguments[i].type.bytes;
+    state->values.emplace_back(value, value + bytes);
+  }
+  for (std::vector<std::byte>& value : state->values) state->parameters.push_back(value.data());
+  return PreparedLaunch(std::move(state));
+}
+
 }  // namespace detail
+
+void PreparedLaunch::enqueue(void* stream) const {
+  if (state_ == nullptr) throw Error(errc::invalid_argument, "the prepared launch is empty: make one with Kernel::prepare");
+  // Its runtime's backend is gone with it.
+  if (state_->module->shell->core() == nullptr) throw detail::gone(*state_->module, "a prepared launch");
+  state_->launch->enqueue(stream, state_->parameters);
+}
 
 Ticket Kernel<>::launch(const LaunchConfig& config, const Arguments& arguments) const {
   const auto& list = arguments.list_;

@@ -103,16 +103,15 @@ std::shared_ptr<detail::ModuleState> Modules::compile(const Source& source, cons
   throw Error(errc::closed, "the runtime was closed while it compiled");
 }
 
-std::uint64_t Modules::launch(const std::shared_ptr<detail::ModuleState>& module, std::size_t index, const LaunchConfig& config,
-                              const detail::LaunchArgument* arguments, std::size_t count) {
+template <class Use>
+auto Modules::with_checked(const std::shared_ptr<detail::ModuleState>& module, std::size_t index, const LaunchConfig& config,
+                           const detail::LaunchArgument* arguments, std::size_t count, const Use& use) {
   const jit::ModuleKernel& kernel = module->object.kernels[index];
-  Launches::Needs needs{kernel.name, {}, module};
   std::vector<Parameter> given;
   std::vector<const void*> values;
   for (std::size_t i = 0; i < count; ++i) {
     given.push_back(arguments[i].type);
     values.push_back(arguments[i].value);
-    if (detail::is_pointer(arguments[i].type)) std::memcpy(&needs.addresses.emplace_back(), arguments[i].value, sizeof(std::uint64_t));
   }
   check_arguments("kernel", kernel.name, kernel.signature, given, detail::kernel_accepts);
   std::shared_ptr<backend::LoadedModule> loaded;
@@ -121,22 +120,40 @@ std::uint64_t Modules::launch(const std::shared_ptr<detail::ModuleState>& module
     loaded = module->loaded;
   }
   if (loaded == nullptr) throw Error(errc::closed, "the runtime of kernel '" + kernel.name + "' is closed", {"kernel", kernel.name});
-  backend::KernelLaunch launch{index,
-                               {config.grid.x, config.grid.y, config.grid.z},
-                               {config.block.x, config.block.y, config.block.z},
-                               config.shared,
-                               config.stream,
-                               values,
-                               config.cooperative};
+  const backend::KernelLaunch launch{index,
+                                     {config.grid.x, config.grid.y, config.grid.z},
+                                     {config.block.x, config.block.y, config.block.z},
+                                     config.shared,
+                                     config.stream,
+                                     values,
+                                     config.cooperative};
   for (const auto& [extent, what] : {std::pair(launch.grid, "grid"), std::pair(launch.block, "block")})
     if (extent[0] == 0 || extent[1] == 0 || extent[2] == 0)
       throw Error(errc::invalid_argument, std::string("kernel '") + kernel.name + "': the " + what + " is empty in one direction");
   try {
-    return launches_.launch(*loaded, launch, std::move(needs));
+    return use(*loaded, launch);
   } catch (const Error& error) {
     throw Error(error.kind(), "kernel '" + kernel.name + "': " + error.message(),
                 {"kernel", kernel.name, error.fields().value, error.fields().limit});
   }
+}
+
+std::uint64_t Modules::launch(const std::shared_ptr<detail::ModuleState>& module, std::size_t index, const LaunchConfig& config,
+                              const detail::LaunchArgument* arguments, std::size_t count) {
+  Launches::Needs needs{module->object.kernels[index].name, {}, module};
+  for (std::size_t i = 0; i < count; ++i)
+    if (detail::is_pointer(arguments[i].type)) std::memcpy(&needs.addresses.emplace_back(), arguments[i].value, sizeof(std::uint64_t));
+  return with_checked(module, index, config, arguments, count, [&](backend::LoadedModule& loaded, const backend::KernelLaunch& launch) {
+    return launches_.launch(loaded, launch, std::move(needs));
+  });
+}
+
+std::unique_ptr<backend::PreparedLaunch> Modules::prepare(const std::shared_ptr<detail::ModuleState>& module, std::size_t index,
+                                                          const LaunchConfig& config, const detail::LaunchArgument* arguments,
+                                                          std::size_t count) {
+  return with_checked(module, index, config, arguments, count, [&](backend::LoadedModule& loaded, const backend::KernelLaunch& launch) {
+    return backend_.prepare(loaded, launch);
+  });
 }
 
 // Unloads on the janitor's thread: unloading waits for running leases.

@@ -58,12 +58,19 @@ class Modules {
   // Kernel<>::launch.
   std::uint64_t launch(const std::shared_ptr<detail::ModuleState>& module, std::size_t index, const LaunchConfig& config,
                        const detail::LaunchArgument* arguments, std::size_t count);
+  // As launch, without the launch.
+  std::unique_ptr<backend::PreparedLaunch> prepare(const std::shared_ptr<detail::ModuleState>& module, std::size_t index,
+                                                   const LaunchConfig& config, const detail::LaunchArgument* arguments, std::size_t count);
   // Unloads a program without handles.
   void release(detail::ModuleState& module);
   // Unloads all programs. No launch is in flight, and the device is idle.
   void close() noexcept;
 
  private:
+  // Calls use(loaded, launch) with the launch, once it has been checked. Errors name the kernel.
+  template <class Use>
+  auto with_checked(const std::shared_ptr<detail::ModuleState>& module, std::size_t index, const LaunchConfig& config,
+                    const detail::LaunchArgument* arguments, std::size_t count, const Use& use);
   void unload(std::shared_ptr<backend::LoadedModule> loaded);
 
   jit::Compiler& compiler_;

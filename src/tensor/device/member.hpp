@@ -3,7 +3,8 @@
 // Every member keeps small tensors in memory of its own and does each step on its own copies, so that most steps cross no member. Products
 // of matrices are split: a member computes some elements of the result, and hands them to the others as words of 8 bytes that carry the
 // number of the exchange beside the value. Such a word is complete when it is visible, so readers poll the data itself, and need neither a
-// fence nor a barrier. Source: the LL protocol of NCCL.
+// fence nor a barrier. Source: the LL protocol of NCCL. Tensors too large for each member lie in global memory; members share out the steps
+// that write them, and meet at a barrier before others use what they have written.
 #pragma once
 
 #include <dwell/device/atomic.hpp>
@@ -17,12 +18,27 @@ DWELL_CONSTANT u32 kStepFormBits = 16;         // of the head: the form of the s
 DWELL_CONSTANT u32 kStepSync = 1U << 31U;      // of the head: a barrier of the member's threads stands behind the step
 DWELL_CONSTANT u32 kStepWords = 0x7FFFU;       // mask of the words
 DWELL_CONSTANT u32 kMemberAlignment = 16;      // of the member's memory
+// The numbers that members keep from run to run: a line with the count of arrivals at barriers, modulo 2^32; then the number of the last
+// exchange of each member, and its passes of barriers.
+DWELL_CONSTANT u32 kNumbersLine = 32;
+DWELL_CONSTANT u32 kNumbersOfMember = 2;
 
 class Member {
  public:
-  // `local`: the member's own memory. `words`: two halves of `exchanged` words, which all members share. `number`: of the last exchange.
-  DWELL_DEVICE Member(u32 rank, u32 thread, u8* local, u64* words, u32 exchanged, u32 number)
-      : rank_(rank), thread_(thread), local_(local), words_(words), exchanged_(exchanged), number_(number) {}
+  // `local`: the member's own memory. `words`: two halves of `exchanged` words, which all members share. `numbers`: see kNumbersOfMember;
+  // null for a single member.
+  DWELL_DEVICE Member(u32 rank, u32 thread, u8* local, u64* words, u32 exchanged, u32* numbers)
+      : rank_(rank), thread_(thread), local_(local), words_(words), exchanged_(exchanged), numbers_(numbers), number_(0), passes_(0) {
+    if (numbers == nullptr) return;
+    number_ = mine()[0];
+    passes_ = mine()[1];
+  }
+  // Keeps the numbers for the next run. Called once, behind all steps.
+  DWELL_DEVICE void end() const {
+    if (thread_ != 0) return;
+    mine()[0] = number_;
+    mine()[1] = passes_;
+  }
 
   DWELL_DEVICE u32 rank() const { return rank_; }
   DWELL_DEVICE u32 thread() const { return thread_; }
@@ -57,9 +73,25 @@ class Member {
   // The calling thread has all words that it wants of the exchange. A half is written again two exchanges later: by then its writer has got
   // words of the exchange between from all members, each of which put them behind a barrier behind its last look.
   DWELL_DEVICE void end_exchange() { ++number_; }
-  DWELL_DEVICE u32 number() const { return number_; }
+
+  // A barrier of all members' threads. Each sees what the others have written before.
+  template <u32 members, u32 threads>
+  DWELL_DEVICE void barrier() {
+    sync();
+    ++passes_;
+    // Release: what all threads of the member have written. Pairs with the loads below, of all members. Another warp waits, since the fence
+    // stalls its own.
+    if (thread_ == 0) {
+      fence<Scope::device>();
+      add<Order::release>(numbers_, 1U);
+    }
+    if (thread_ == (threads > kLanes ? kLanes : 0))
+      for (u32 round = 0; static_cast<i32>(load<Order::acquire, Scope::device>(numbers_) - passes_ * members) < 0; ++round) relax(round);
+    sync();
+  }
 
  private:
+  DWELL_DEVICE u32* mine() const { return numbers_ + kNumbersLine + rank_ * kNumbersOfMember; }
   DWELL_DEVICE u64* at(u32 i, u32 number) const { return words_ + (number & 1U) * exchanged_ + i; }
 
   u32 rank_;
@@ -67,7 +99,9 @@ class Member {
   u8* local_;
   u64* words_;
   u32 exchanged_;
-  u32 number_;
+  u32* numbers_;
+  u32 number_;  // of the last exchange
+  u32 passes_;  // of barriers
 };
 
 // Copies of `bytes` to the member's memory, which arrive before end_copies returns. Source and target are equally aligned.

@@ -51,6 +51,16 @@ DWELL_DEVICE void multiply_part(const Member& m, u32 word, const float* a, const
       kAll * (m.rank() + 1) / members, [&m, word](u32 i, float value) { m.put(word + i, value); });
 }
 
+// The member's part of a product whose result lies in global memory.
+template <class P, u32 members, u32 threads>
+DWELL_DEVICE void multiply_shared(const Member& m, float* to, const float* a, const float* b, const float* bias) {
+  constexpr u32 kAll = P::batch * P::m * P::n;
+  multiply_elements<P, threads>(
+      m, a, [b](u32 matrix, u32 d, u32 column) { return b[P::b(matrix, d, column)]; }, bias,
+      static_cast<u32>(static_cast<u64>(kAll) * m.rank() / members), static_cast<u32>(static_cast<u64>(kAll) * (m.rank() + 1) / members),
+      [to](u32 i, float value) { to[P::to(i / (P::m * P::n), i / P::n % P::m, i % P::n)] = value; });
+}
+
 // ---- Weights that stay -------------------------------------------------------------------------------------------------------------
 // A member keeps the columns of b whose results it computes, a column behind the other, `W::pitch` elements apart: W has
 //   n, k, pitch, and b(0, d, column).

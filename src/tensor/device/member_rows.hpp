@@ -34,7 +34,8 @@ DWELL_DEVICE float identity() {
   }
 }
 
-template <class R, u32 threads>
+// `members`: that share the rows out.
+template <class R, u32 members, u32 threads>
 DWELL_DEVICE void reduce_rows(const Member& m, float* to, const float* from, const float* third, const float* fourth) {
   constexpr u32 kAtOnce = threads / R::lanes;
   constexpr bool kReplaces = R::result >= RowResult::softmax;
@@ -42,7 +43,7 @@ DWELL_DEVICE void reduce_rows(const Member& m, float* to, const float* from, con
   const auto sum = [](float x, float y) { return x + y; };
   // All threads of a warp take as many turns: they combine their numbers.
   DWELL_UNROLL_NOT
-  for (u32 turn = 0; turn < R::rows; turn += kAtOnce) {
+  for (u32 turn = members == 1 ? 0 : m.rank() * kAtOnce; turn < R::rows; turn += members * kAtOnce) {
     const bool has = turn + m.thread() / R::lanes < R::rows;
     const u32 row = has ? turn + m.thread() / R::lanes : 0;
     // Each statistic is computed only where the result needs it.

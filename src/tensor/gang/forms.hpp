@@ -23,7 +23,7 @@ struct View {
   bool written = false;
 
   TensorView::Extent extent() const;
-  // Returns whether it is all elements of its extent.
+  // Returns whether it is all elements of its extent. Dimensions without a stride repeat elements, as those along which a result is reduced.
   bool is_dense() const;
 };
 
@@ -45,9 +45,10 @@ struct Operation {
   std::vector<std::uint32_t> words = {};
   std::vector<View> tensors = {};
   ProductShape product = {};
+  std::string refusal = {};  // why it has no form; empty if it has one
 };
 
-// Reads an operation's words. Throws errc::unsupported, with the reason, for one without a form.
+// Reads an operation's words. Throws errc::unsupported if it cannot tell the tensors.
 Operation operation_of(const NotedOperation& noted);
 
 // Where the text of a form finds each tensor: an expression of its address, such as m.local<const float>(at[2]).
@@ -62,13 +63,13 @@ struct FormText {
   auto operator<=>(const FormText&) const = default;
 };
 
-// The forms of an operation that each member does as a whole.
-FormText program_text(const Operation& operation, const Places& places);
-FormText rows_text(const Operation& operation, const Places& places, std::uint32_t threads);
-// How a product is computed: by each member; in parts; in parts with weights that each member keeps.
-enum class ProductBy : std::uint8_t { each, parts, kept };
+// Who does an operation: each member all of it; members a part each, with the result in global memory; or, for products, as words for the
+// others, by weights that each member keeps or not.
+enum class By : std::uint8_t { each, shared, parts, kept };
+FormText program_text(const Operation& operation, const Places& places, By by);
+FormText rows_text(const Operation& operation, const Places& places, By by, std::uint32_t threads);
 // `outputs`: elements of the result that a member computes. `word`: an expression of the first word of its exchange, for parts.
-FormText product_text(const Operation& operation, const Places& places, ProductBy by, std::uint32_t threads, std::int64_t outputs,
+FormText product_text(const Operation& operation, const Places& places, By by, std::uint32_t threads, std::int64_t outputs,
                       const std::string& word);
 // The form in which a member loads the weights that it keeps, of the second tensor of a product.
 FormText weights_text(const Operation& operation, const std::string& to, const std::string& from, std::uint32_t threads,

@@ -82,18 +82,20 @@ std::int64_t pitch_of(const ProductShape& shape, std::uint32_t threads, std::int
   return threads == 1 ? shape.k : shape.k + (lanes % 32 + 32 - beyond) % 32;
 }
 
-FormText product_text(const Operation& operation, const Places& places, ProductBy by, std::uint32_t threads, std::int64_t outputs,
+FormText product_text(const Operation& operation, const Places& places, By by, std::uint32_t threads, std::int64_t outputs,
                          const std::string& word) {
   const std::string members = product_shape(operation, threads, outputs);
   const std::string bias = places.size() > ProductWords::bias ? places[ProductWords::bias] : "static_cast<const float*>(nullptr)";
   const std::string& a = places[ProductWords::a];
   const std::string& b = places[ProductWords::b];
   switch (by) {
-    case ProductBy::each:
+    case By::shared:
+      return {members, "  multiply_shared<Form, kMembers, kThreads>(m, " + places[ProductWords::to] + ", " + a + ", " + b + ", " + bias + ");\n"};
+    case By::each:
       return {members, "  multiply<Form, kThreads>(m, " + places[ProductWords::to] + ", " + a + ", " + b + ", " + bias + ");\n"};
-    case ProductBy::parts:
+    case By::parts:
       return {members, "  multiply_part<Form, kMembers, kThreads>(m, " + word + ", " + a + ", " + b + ", " + bias + ");\n"};
-    case ProductBy::kept: break;
+    case By::kept: break;
   }
   return {members, "  multiply_kept<Form, kMembers, kThreads>(m, " + word + ", " + a + ", " + b + ", " + bias + ");\n"};
 }
@@ -107,7 +109,7 @@ FormText weights_text(const Operation& operation, const std::string& to, const s
   return {text, "  begin_weights<Form, kMembers, kThreads>(m, " + to + ", " + from + ");\n"};
 }
 
-FormText rows_text(const Operation& operation, const Places& places, std::uint32_t threads) {
+FormText rows_text(const Operation& operation, const Places& places, By by, std::uint32_t threads) {
   const RowsWords words(operation.words.data());
   const std::uint32_t row_dims = words.row_dims();
   std::string text = count("rows", words.rows()) + count("columns", words.columns()) + count("lanes", lanes_of(words.rows(), words.columns(), threads));
@@ -142,7 +144,7 @@ FormText rows_text(const Operation& operation, const Places& places, std::uint32
     text += "  static DWELL_DEVICE i32 " + names.at(i) + "(u32 row, u32 column) {\n    (void)row, (void)column;\n    return " +
             (sum.empty() ? "0" : sum) + ";\n  }\n";
   }
-  std::string body = "  reduce_rows<Form, kThreads>(m, " + places[RowsWords::kResult] + ", " + places[RowsWords::kInput];
+  std::string body = std::string("  reduce_rows<Form, ") + (by == By::each ? "1" : "kMembers") + ", kThreads>(m, " + places[RowsWords::kResult] + ", " + places[RowsWords::kInput];
   for (std::size_t i = 2; i < of.size(); ++i) body += ", " + (of.at(i) == 0 ? "static_cast<const float*>(nullptr)" : places[of.at(i)]);
   return {text, body + ");\n"};
 }

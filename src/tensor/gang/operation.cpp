@@ -44,9 +44,9 @@ Operation program_of(const NotedOperation& noted) {
 
 Operation product_of(const NotedOperation& noted) {
   const ProductWords words(noted.words.data());
-  if (words.type() != ElementType::f32) refuse_form("products of " + std::string(name_of(words.type())));
   if (words.dims() > 1) refuse_form("products of a batch with several dimensions");
   Operation operation{.kind = noted.kind, .words = noted.words};
+  if (words.type() != ElementType::f32) operation.refusal = "products of " + std::string(name_of(words.type()));
   operation.product = {.batch = words.dims() == 1 ? words.size(0) : 1, .m = words.m(), .n = words.n(), .k = words.k()};
   const ProductShape& shape = operation.product;
   const std::uint32_t tensors = words.has_bias() ? 4 : 3;
@@ -62,7 +62,7 @@ Operation product_of(const NotedOperation& noted) {
     view.read = !view.written;
     operation.tensors.push_back(std::move(view));
   }
-  if (shape.k == 0) refuse_form("products without factors");
+  if (shape.k == 0) operation.refusal = "products without factors";
   return operation;
 }
 
@@ -70,26 +70,26 @@ Operation rows_of(const NotedOperation& noted) {
   using device::RowMap;
   using device::RowPhase;
   using device::RowResult;
-  using device::RowStatistic;
   const RowsWords words(noted.words.data());
-  const std::string what = "a reduction ";
-  if (words.number() != device::NumberClass::f32) refuse_form(what + "of other numbers than floats of 32 bits");
-  if (words.phase() != RowPhase::whole) refuse_form(what + "of rows that are long enough to be cut");
-  if (words.result() == RowResult::place || words.result() == RowResult::running) refuse_form(what + "to places, and running sums");
-  if (words.map() != RowMap::none && words.map() != RowMap::square && words.map() != RowMap::abs) refuse_form(what + "of this kind");
-  if (words.result() == RowResult::power) refuse_form(what + "to other norms than the first two");
   Operation operation{.kind = noted.kind, .words = noted.words};
+  const std::string what = "a reduction ";
+  if (words.number() != device::NumberClass::f32) operation.refusal = what + "of other numbers than floats of 32 bits";
+  if (words.phase() != RowPhase::whole) refuse_form(what + "of rows that are long enough to be cut");
+  if (words.result() == RowResult::place || words.result() == RowResult::running) operation.refusal = what + "to places, and running sums";
+  if (words.map() != RowMap::none && words.map() != RowMap::square && words.map() != RowMap::abs) operation.refusal = what + "of this kind";
+  if (words.result() == RowResult::power) operation.refusal = what + "to other norms than the first two";
   const std::uint32_t dims = words.row_dims() + words.column_dims();
   const std::uint32_t tensors = 2U + (words.third() ? 1U : 0U) + (words.fourth() ? 1U : 0U);
   for (std::uint32_t i = 0; i < tensors; ++i) {
     const std::uint32_t* const tensor = words.tensor(i);
     View view{.address = ProgramWords::address(tensor), .type = ProgramWords::type(tensor)};
-    if (view.type != ElementType::f32) refuse_form(what + "of tensors of " + std::string(name_of(view.type)));
+    if (view.type != ElementType::f32) operation.refusal = what + "of tensors of " + std::string(name_of(view.type));
     for (std::uint32_t dim = 0; dim < dims; ++dim) {
       view.sizes.push_back(words.words()[RowsWords::kSizes + dim]);
       view.strides.push_back(ProgramWords::stride(tensor, dim));
     }
-    view.written = i == RowsWords::kResult;
+    // Places come with the elements that are there.
+    view.written = i == RowsWords::kResult || (i == RowsWords::kThird && words.result() == RowResult::place);
     view.read = !view.written;
     operation.tensors.push_back(std::move(view));
   }
@@ -112,8 +112,7 @@ TensorView::Extent View::extent() const {
 bool View::is_dense() const {
   std::uint64_t elements = 1;
   for (std::size_t dim = 0; dim < sizes.size(); ++dim) {
-    if (strides[dim] == 0 && sizes[dim] > 1) return false;
-    elements *= static_cast<std::uint64_t>(sizes[dim]);
+    if (strides[dim] != 0) elements *= static_cast<std::uint64_t>(sizes[dim]);
   }
   const TensorView::Extent all = extent();
   return elements * bytes_of(type) == all.end - all.first;

@@ -29,6 +29,8 @@ constexpr std::int64_t kMostWork = std::int64_t{1} << 20U;      // multiplicatio
 constexpr std::int64_t kLeastShared = std::int64_t{1} << 14U;   // multiplications that are worth an exchange
 constexpr std::int64_t kOutputsOfMember = 8;                    // elements of a product's result
 constexpr std::uint32_t kUsualMembers = 32;
+constexpr std::int64_t kElementsOfMember = 2048;  // of a step that members share out
+constexpr std::int64_t kWorkOfMember = std::int64_t{1} << 15U;
 constexpr std::uint32_t kThreadsOfMember = 256;
 constexpr std::int64_t kMostExchanged = std::int64_t{1} << 13U;  // words
 
@@ -43,7 +45,8 @@ struct Range {
   bool used = false;                // by other steps than products that keep their weights
   std::size_t first = 0;            // steps that use it
   std::size_t last = 0;
-  bool local = false;
+  bool local = false;   // each member has it in its own memory
+  bool shared = false;  // it lies in global memory, and members share out the steps that write it
   bool out = false;  // goes back to where the program's caller reads it
   std::uint64_t place = 0;
 
@@ -68,6 +71,9 @@ class Planner {
 
   Plan plan() {
     find_ranges();
+    if (drop_dead()) find_ranges();
+    for (const Operation& operation : operations_)
+      if (!operation.refusal.empty()) throw Error(errc::unsupported, "a program of the whole has no form for " + operation.refusal);
     choose_members();
     place_all();
     write_steps();
@@ -79,6 +85,7 @@ class Planner {
   // ---- Memory ------------------------------------------------------------------------------------------------------------------------
 
   void find_ranges() {
+    ranges_.clear();
     std::vector<Extent> all;
     for (const Operation& operation : operations_)
       for (const View& view : operation.tensors) all.push_back(view.extent());
@@ -119,6 +126,28 @@ class Planner {
     for (Range& range : ranges_) range.out = range.written() && (range.read_first || std::ranges::any_of(range.writes, needed_));
   }
 
+  // Drops operations whose results nobody reads. Returns whether there were any.
+  bool drop_dead() {
+    std::vector<Extent> read;  // by operations behind
+    std::vector<Operation> live;
+    for (auto operation = operations_.rbegin(); operation != operations_.rend(); ++operation) {
+      const bool lives = std::ranges::any_of(operation->tensors, [&](const View& view) {
+        if (!view.written) return false;
+        const Extent extent = view.extent();
+        return range_of(view).out || std::ranges::any_of(read, [&](const Extent& other) { return other.overlaps(extent); });
+      });
+      if (!lives) continue;
+      for (const View& view : operation->tensors)
+        if (view.read) read.push_back(view.extent());
+      live.push_back(std::move(*operation));
+    }
+    const bool dropped = live.size() != operations_.size();
+    std::ranges::reverse(live);
+    operations_ = std::move(live);
+    if (operations_.empty()) refuse("nobody reads its results");
+    return dropped;
+  }
+
   Range& range_of(const View& view) {
     const auto behind = std::ranges::upper_bound(ranges_, view.extent().first, {}, [](const Range& range) { return range.extent.first; });
     return *std::prev(behind);
@@ -126,40 +155,45 @@ class Planner {
 
   // ---- Members -----------------------------------------------------------------------------------------------------------------------
 
-  // Returns whether members compute parts of the product's result.
-  bool is_shared_out(const Operation& operation) const {
+  // Returns whether members hand on parts of the product's result.
+  bool is_handed_on(const Operation& operation) {
     return plan_.members > 1 && operation.kind == NotedOperation::Kind::product && operation.product.work() >= kLeastShared &&
-           operation.product.outputs() >= static_cast<std::int64_t>(plan_.members);
+           operation.product.outputs() >= static_cast<std::int64_t>(plan_.members) && operation.product.outputs() <= kMostExchanged &&
+           !is_shared(operation);
+  }
+  // Returns whether members share the operation out, and leave its results in global memory.
+  bool is_shared(const Operation& operation) {
+    return std::ranges::any_of(operation.tensors, [&](const View& view) { return view.written && range_of(view).shared; });
   }
   // Returns whether members keep the second factor.
   bool keeps(const Operation& operation) {
-    return keeps_ && is_shared_out(operation) && operation.product.batch == 1 && operation.product.n >= static_cast<std::int64_t>(plan_.members) &&
+    return keeps_ && is_handed_on(operation) && operation.product.batch == 1 && operation.product.n >= static_cast<std::int64_t>(plan_.members) &&
            !range_of(operation.tensors[ProductWords::b]).written();
   }
   // Elements of the result that a member computes.
   std::int64_t outputs_of_member(const Operation& operation) const {
     return (operation.product.outputs() + plan_.members - 1) / plan_.members;
   }
+  static std::int64_t elements_of(const Operation& operation) {
+    if (operation.kind == NotedOperation::Kind::product) return operation.product.outputs();
+    std::int64_t elements = 1;
+    for (const std::int64_t size : operation.tensors.front().sizes) elements *= size;
+    return elements;
+  }
 
   void choose_members() {
-    std::int64_t outputs = 0;
+    std::int64_t wanted = 1;
     std::int64_t elements = 0;
     for (const Operation& operation : operations_) {
-      if (operation.kind == NotedOperation::Kind::product) {
-        if (operation.product.work() >= kLeastShared) outputs = std::max(outputs, operation.product.outputs());
-        elements = std::max(elements, operation.product.outputs());
-      } else {
-        std::int64_t of_this = 1;
-        for (const std::int64_t size : operation.tensors.front().sizes) of_this *= size;
-        elements = std::max(elements, of_this);
-      }
+      elements = std::max(elements, elements_of(operation));
+      if (elements_of(operation) > kMostElements) wanted = std::max(wanted, elements_of(operation) / kElementsOfMember);
+      if (operation.kind != NotedOperation::Kind::product || operation.product.work() < kLeastShared) continue;
+      const std::int64_t for_outputs = std::min<std::int64_t>(operation.product.outputs() / kOutputsOfMember, kUsualMembers);
+      wanted = std::max({wanted, for_outputs, operation.product.work() / kWorkOfMember});
     }
-    if (elements > kMostElements) refuse("an operation has " + std::to_string(elements) + " elements, " + std::to_string(kMostElements) + " at most");
     if (!limits_.on_cuda) return;
-    const auto most = static_cast<std::int64_t>(limits_.most_members);
     plan_.members = limits_.members != 0 ? std::min(limits_.members, limits_.most_members)
-                                         : static_cast<std::uint32_t>(std::clamp<std::int64_t>(
-                                               outputs / kOutputsOfMember, 1, std::min<std::int64_t>(most, kUsualMembers)));
+                                         : static_cast<std::uint32_t>(std::min<std::int64_t>(wanted, limits_.most_members));
     // More members where the weights of fewer do not fit.
     while (plan_.members > 1 && limits_.members == 0 && kept_bytes() > limits_.local_bytes / 2 && plan_.members * 2 <= limits_.most_members)
       plan_.members *= 2;
@@ -167,9 +201,34 @@ class Planner {
       plan_.threads = kThreadsOfMember;
     else
       plan_.threads = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(std::bit_ceil(static_cast<std::uint64_t>(elements)), 128, 1024));
-    for (const Operation& operation : operations_)
-      if (operation.kind == NotedOperation::Kind::product && !is_shared_out(operation) && operation.product.work() > kMostWork)
+  }
+
+  // Tensors that are written and too large for each member's memory are shared; so are all others that the same steps write.
+  void choose_shared() {
+    if (plan_.members == 1) return;
+    for (Range& range : ranges_) range.shared = range.written() && range.bytes() > kMostLocal;
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (const Operation& operation : operations_) {
+        const bool large = elements_of(operation) > kMostElements ||
+                           (operation.kind == NotedOperation::Kind::product && operation.product.work() > kMostWork && !is_handed_on(operation));
+        if (!large && !is_shared(operation)) continue;
+        for (const View& view : operation.tensors) {
+          if (!view.written || range_of(view).shared) continue;
+          range_of(view).shared = true;
+          changed = true;
+        }
+      }
+    }
+  }
+  void check_sizes() {
+    for (const Operation& operation : operations_) {
+      if (is_shared(operation) || is_handed_on(operation)) continue;
+      if (elements_of(operation) > kMostElements)
+        refuse("an operation has " + std::to_string(elements_of(operation)) + " elements, " + std::to_string(kMostElements) + " at most");
+      if (operation.kind == NotedOperation::Kind::product && operation.product.work() > kMostWork)
         refuse("a product of " + std::to_string(operation.product.work()) + " multiplications");
+    }
   }
 
   std::uint64_t kept_bytes_of(const Operation& operation) const {
@@ -188,6 +247,8 @@ class Planner {
   // ---- Places ------------------------------------------------------------------------------------------------------------------------
 
   void place_all() {
+    choose_shared();
+    check_sizes();
     if (try_to_place()) return;
     keeps_ = false;
     kept_.clear();
@@ -207,9 +268,7 @@ class Planner {
     }
     std::vector<Range*> local;
     for (Range& range : ranges_) {
-      range.local = range.used && range.bytes() <= kMostLocal;
-      if (!range.local && range.written() && plan_.members > 1)
-        refuse("a result of " + std::to_string(range.bytes()) + " bytes, " + std::to_string(kMostLocal) + " at most");
+      range.local = range.used && !range.shared && range.bytes() <= kMostLocal;
       if (!range.local) continue;
       local.push_back(&range);
       lives.push_back({.first = range.read_first ? 0 : range.first,
@@ -254,16 +313,21 @@ class Planner {
     bool local = false;
     Extent memory;
     bool writes = false;
+    bool synced = false;  // of shared memory: the member's threads have met behind it
+    bool told = false;    // and words that others wait for have been put behind that
   };
 
   // A step that is being written: the text of its form, and its words.
   struct Step {
     std::vector<std::uint32_t> words = {};
-    std::vector<Use> uses = {};
+    std::vector<Use> uses = {};    // of the member's memory, and of what no member shares
+    std::vector<Use> shared = {};  // of what members share
   };
 
   void use(Step& step, const Range& range, const Extent& extent, bool writes) const {
-    if (range.local)
+    if (range.shared)
+      step.shared.push_back({false, extent, writes});
+    else if (range.local)
       step.uses.push_back({true, {range.place + extent.first - range.extent.first, range.place + extent.end - range.extent.first}, writes});
     else
       step.uses.push_back({false, extent, writes});
@@ -286,14 +350,22 @@ class Planner {
     return range.local ? local_at(step, type, range.place + view.address - range.extent.first) : global_at(step, type, view.address);
   }
 
-  // Ends a step. A barrier comes before it where it uses what a step since the last one writes, or the other way round.
-  void add(const Step& step, const FormText& text, const std::string& remark, bool sync = false) {
-    const auto conflicts = [&](const Use& use) {
-      return std::ranges::any_of(since_, [&](const Use& other) {
+  static bool conflict(const std::vector<Use>& uses, const std::vector<Use>& others) {
+    return std::ranges::any_of(uses, [&](const Use& use) {
+      return std::ranges::any_of(others, [&](const Use& other) {
         return other.local == use.local && (other.writes || use.writes) && other.memory.overlaps(use.memory);
       });
-    };
-    if (std::ranges::any_of(step.uses, conflicts)) sync_last();
+    });
+  }
+
+  // Ends a step. A barrier comes before it where it uses what a step since the last one writes, or the other way round: of the member's
+  // threads, or of all members for what they share.
+  void add(const Step& step, const FormText& text, const std::string& remark, bool sync = false) {
+    if (conflict(step.shared, shared_since_)) {
+      barrier();
+    }
+    shared_since_.insert(shared_since_.end(), step.shared.begin(), step.shared.end());
+    if (conflict(step.uses, since_)) sync_last();
     const auto [form, made] = forms_.emplace(text, forms_.size());
     if (made) {
       plan_.forms.push_back(text);
@@ -306,9 +378,16 @@ class Planner {
     since_.insert(since_.end(), step.uses.begin(), step.uses.end());
     if (sync) sync_last();
   }
+  void barrier() {
+    shared_since_.clear();
+    add({}, {.body = "  m.barrier<kMembers, kThreads>();\n"}, "a barrier of all members");
+    since_.clear();
+    met_ = true;
+  }
   void sync_last() {
     plan_.list[last_] |= device::kStepSync;
     since_.clear();
+    for (Use& use : shared_since_) use.synced = true;
   }
 
   void write_steps() {
@@ -344,7 +423,7 @@ class Planner {
 
   bool waits_for_exchange(const Operation& operation) {
     if (awaited_.empty()) return false;
-    if (is_shared_out(operation) && words_ + operation.product.outputs() > kMostExchanged) return true;
+    if (is_handed_on(operation) && words_ + operation.product.outputs() > kMostExchanged) return true;
     return std::ranges::any_of(operation.tensors, [&](const View& view) {
       return std::ranges::any_of(awaited_, [&](const View* other) { return other->extent().overlaps(view.extent()); });
     });
@@ -352,7 +431,7 @@ class Planner {
 
   void write(const Operation& operation) {
     Step step;
-    if (is_shared_out(operation)) {
+    if (is_handed_on(operation)) {
       const View& to = operation.tensors[ProductWords::to];
       const bool kept = keeps(operation);
       Places places{""};
@@ -360,8 +439,13 @@ class Planner {
         places.push_back(kept && i == ProductWords::b ? local_at(step, "const float", kept_for(operation).place) : place_in(step, operation.tensors[i]));
       step.words.push_back(static_cast<std::uint32_t>(words_));
       const std::string word = "at[" + std::to_string(step.words.size() - 1) + "]";
-      add(step, product_text(operation, places, kept ? ProductBy::kept : ProductBy::parts, plan_.threads, outputs_of_member(operation), word),
+      add(step, product_text(operation, places, kept ? By::kept : By::parts, plan_.threads, outputs_of_member(operation), word),
           remark_of(operation));
+      // Behind the words of this step others know that what the member has read so far may be replaced.
+      for (std::size_t i = 0; i < shared_since_.size(); ++i) {
+        Use& use = shared_since_[i];
+        use.told = use.told || use.synced || i + step.shared.size() >= shared_since_.size();
+      }
       awaited_.push_back(&to);
       awaited_products_.push_back(&operation);
       words_ += operation.product.outputs();
@@ -369,11 +453,12 @@ class Planner {
     }
     Places places;
     for (const View& view : operation.tensors) places.push_back(place_in(step, view));
+    const By by = is_shared(operation) ? By::shared : By::each;
+    const std::int64_t outputs = by == By::shared ? outputs_of_member(operation) : operation.product.outputs();
     switch (operation.kind) {
-      case NotedOperation::Kind::program: return add(step, program_text(operation, places), remark_of(operation));
-      case NotedOperation::Kind::product:
-        return add(step, product_text(operation, places, ProductBy::each, plan_.threads, operation.product.outputs(), ""), remark_of(operation));
-      default: return add(step, rows_text(operation, places, plan_.threads), remark_of(operation));
+      case NotedOperation::Kind::program: return add(step, program_text(operation, places, by), remark_of(operation));
+      case NotedOperation::Kind::product: return add(step, product_text(operation, places, by, plan_.threads, outputs, ""), remark_of(operation));
+      default: return add(step, rows_text(operation, places, by, plan_.threads), remark_of(operation));
     }
   }
 
@@ -405,6 +490,8 @@ class Planner {
     text += "  }\n";
     // Behind a barrier: a word of the next exchange says that all threads of its member have read this one.
     add(step, {text, "  gather<Form, kThreads>(m, at);\n"}, "gets the members' parts of products", true);
+    std::erase_if(shared_since_, [](const Use& use) { return !use.writes && use.told; });
+    met_ = true;
     plan_.exchanged = std::max(plan_.exchanged, static_cast<std::uint32_t>(words_));
     awaited_.clear();
     awaited_products_.clear();
@@ -412,6 +499,8 @@ class Planner {
   }
 
   void end() {
+    // No member stores a result before all have their copies of what lay there.
+    if (plan_.members > 1 && !met_) barrier();
     std::uint32_t member = 0;
     for (const Range& range : ranges_) {
       if (!range.local || !range.out) continue;
@@ -452,7 +541,9 @@ class Planner {
 
   std::map<FormText, std::size_t> forms_;
   std::size_t last_ = 0;     // head of the last step
-  std::vector<Use> since_;   // the last barrier
+  std::vector<Use> since_;   // the last barrier of the member's threads
+  std::vector<Use> shared_since_;  // the last one of all members
+  bool met_ = false;               // each member has waited for all others
   std::vector<const View*> awaited_;  // results of products whose words have not been got
   std::vector<const Operation*> awaited_products_;
   std::int64_t words_ = 0;  // of them

@@ -84,6 +84,32 @@ TEST(GangPlanTest, WhatIsReadBeforeItIsWrittenIsCopiedInAndOut) {
   EXPECT_EQ(steps_with(plan, "copy_out<"), 1U) << "the next run goes on from it";
 }
 
+TEST(GangPlanTest, MembersShareLargeTensorsAndMeetBeforeOthersUseThem) {
+  Noted noted;
+  const TensorView x = made_up({256, 256});
+  const TensorView y = made_up({256, 256});
+  note_program(noted, TensorOp::add, y, std::vector<Operand>{x, x});
+  note_program(noted, TensorOp::mul, x, std::vector<Operand>{y, y});
+  const Plan plan = plan_of(noted, all, on_a_gpu());
+  EXPECT_EQ(plan.members, 32U);
+  EXPECT_EQ(steps_with(plan, "m.barrier<"), 1U);
+  EXPECT_EQ(steps_with(plan, "begin_copy<") + steps_with(plan, "copy_out<"), 0U);
+  EXPECT_EQ(steps_with(plan, "e += kMembers * kThreads"), 2U);
+}
+
+TEST(GangPlanTest, StepsWhoseResultsNobodyReadsAreDropped) {
+  Noted noted;
+  const TensorView x = made_up({10});
+  const TensorView dead = made_up({10});
+  const TensorView y = made_up({10});
+  note_program(noted, TensorOp::add, dead, std::vector<Operand>{x, x});
+  note_program(noted, TensorOp::mul, dead, std::vector<Operand>{dead, dead});
+  note_program(noted, TensorOp::tanh, y, std::vector<Operand>{x});
+  const Plan plan = plan_of(noted, [&](const TensorView::Extent& memory) { return memory.first == y.address(); }, on_a_gpu());
+  EXPECT_EQ(steps_with(plan, "TensorOp::add") + steps_with(plan, "TensorOp::mul"), 0U);
+  EXPECT_EQ(steps_with(plan, "TensorOp::tanh"), 1U);
+}
+
 TEST(GangPlanTest, TheReasonIsNamedWhenAProgramDoesNotFit) {
   Noted other;
   other.add(NotedOperation::Kind::other, {});
@@ -91,7 +117,7 @@ TEST(GangPlanTest, TheReasonIsNamedWhenAProgramDoesNotFit) {
   Noted large;
   const TensorView x = made_up({1 << 20});
   note_program(large, TensorOp::add, x, std::vector<Operand>{x, x});
-  DWELL_EXPECT_ERROR(plan_of(large, all, on_a_gpu()), errc::unsupported, HasSubstr("1048576 elements"));
+  DWELL_EXPECT_ERROR(plan_of(large, all, on_a_gpu(1)), errc::unsupported, HasSubstr("1048576 elements"));
 }
 
 }  // namespace

@@ -50,13 +50,16 @@ std::string offset_text(const View& view) {
 
 class Writer {
  public:
-  Writer(const Operation& operation, const Places& places) : program_(operation.words.data()), operation_(operation), places_(places) {}
+  Writer(const Operation& operation, const Places& places, By by)
+      : program_(operation.words.data()), operation_(operation), places_(places), by_(by) {}
 
   std::string text() {
     const View& first = operation_.tensors.front();
     for (std::size_t i = 0; i < operation_.tensors.size(); ++i)
       line("  auto* const t" + std::to_string(i) + " = " + places_[i] + ";");
-    line("  for (int e = static_cast<int>(m.thread()); e < " + std::to_string(program_.elements()) + "; e += kThreads) {");
+    const bool each = by_ == By::each;
+    line(std::string("  for (int e = static_cast<int>(") + (each ? "" : "m.rank() * kThreads + ") + "m.thread()); e < " +
+         std::to_string(program_.elements()) + "; e += " + (each ? "" : "kMembers * ") + "kThreads) {");
     if (first.sizes.size() > 1) {
       std::int64_t below = 1;
       for (std::size_t dim = first.sizes.size(); dim-- != 0;) {
@@ -142,6 +145,7 @@ class Writer {
   const ProgramWords program_;
   const Operation& operation_;
   const Places& places_;
+  const By by_;
   std::array<bool, device::kMaxTemporaries> kept_{};
   std::string text_;
 };
@@ -163,6 +167,6 @@ std::string type_name(ElementType type) {
   }
 }
 
-FormText program_text(const Operation& operation, const Places& places) { return {.body = Writer(operation, places).text()}; }
+FormText program_text(const Operation& operation, const Places& places, By by) { return {.body = Writer(operation, places, by).text()}; }
 
 }  // namespace dwell::tensor::gang

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "tensor/device/member.hpp"
 
@@ -33,6 +34,7 @@ using namespace dwell::device;
 
 )";
 
+// A list of any length: an interpreter of steps.
 constexpr const char* kRun = R"(
 DWELL_DEVICE void run_list(Member& m, const u32* at) {
   for (;;) {
@@ -54,14 +56,38 @@ constexpr const char* kKernel = R"(extern "C" __global__ void __launch_bounds__(
   extern __shared__ __align__(16) u8 memory[];
   u32* const own = reinterpret_cast<u32*>(memory);
   for (u32 i = threadIdx.x; i < kListWords; i += kThreads) own[i] = list[i];
-  Member m(blockIdx.x, threadIdx.x, memory + kListBytes, words, kExchanged, numbers[blockIdx.x]);
+  Member m(blockIdx.x, threadIdx.x, memory + kListBytes, words, kExchanged, numbers);
   m.sync();
   run_list(m, own);
-  if (threadIdx.x == 0) numbers[blockIdx.x] = m.number();
+  m.end();
 }
 )";
 
+constexpr const char* kKernelOfPassed = R"(struct List {
+  u32 at[kListWords];
+};
+extern "C" __global__ void __launch_bounds__(kThreads)
+    dwell_gang(const __grid_constant__ List list, u64* words, u32* numbers) {
+  extern __shared__ __align__(16) u8 memory[];
+  Member m(blockIdx.x, threadIdx.x, memory, words, kExchanged, numbers);
+  run_list(m, list.at);
+  m.end();
+}
+)";
+
+constexpr std::size_t kMostPassedWords = 1000;  // a kernel has 4 KiB of arguments
+constexpr std::size_t kMostWrittenOut = 64;     // steps, one behind the other in the text: beyond, code is fetched more slowly than a list
+
+// The steps of a list by their places.
+std::vector<std::size_t> steps_of(const Plan& plan) {
+  std::vector<std::size_t> steps;
+  for (std::size_t at = 0; plan.list[at] != 0; at += plan.list[at] >> device::kStepFormBits & device::kStepWords) steps.push_back(at);
+  return steps;
+}
+
 }  // namespace
+
+bool passes_list(const Plan& plan) { return plan.list.size() <= kMostPassedWords; }
 
 std::uint64_t list_bytes(const Plan& plan) {
   const std::uint64_t bytes = plan.list.size() * sizeof(std::uint32_t);
@@ -83,10 +109,20 @@ Source source_of(const Plan& plan, bool on_cuda) {
     text += plan.forms[i].body + "}\n";
     cases += "      case " + std::to_string(i + 1) + ": " + name + "(m, at + 1); break;\n";
   }
-  text += kRun + cases + kNext;
-  if (on_cuda) return {kKernelName, text + kKernel};
+  const std::vector<std::size_t> steps = steps_of(plan);
+  if (steps.size() > kMostWrittenOut) {
+    text += kRun + cases + kNext;
+  } else {
+    text += "\nDWELL_DEVICE void run_list(Member& m, const u32* list) {\n";
+    for (const std::size_t at : steps) {
+      text += "  form_" + std::to_string(plan.list[at] & ((1U << device::kStepFormBits) - 1)) + "(m, list + " + std::to_string(at + 1) + ");\n";
+      if ((plan.list[at] & device::kStepSync) != 0) text += "  m.sync();\n";
+    }
+    text += "}\n\n";
+  }
+  if (on_cuda) return {kKernelName, text + (passes_list(plan) ? kKernelOfPassed : kKernel)};
   const std::string name = "dwell_gang_" + hash_of(text);
-  text += "DWELL_OPERATOR(" + name + ")(Group g, Span<const u32> list, Span<u8> local) {\n  Member m(0, g.rank(), local.data(), nullptr, 0, 0);\n" +
+  text += "DWELL_OPERATOR(" + name + ")(Group g, Span<const u32> list, Span<u8> local) {\n  Member m(0, g.rank(), local.data(), nullptr, 0, nullptr);\n" +
           "  run_list(m, list.data());\n}\n";
   return {name, text};
 }

@@ -394,7 +394,7 @@ void Call::collect(const at::Tensor& out, at::ScalarType computed, bool made) co
     if (!flat || tensor.dim() == 0) return to.emplace(view_of(tensor));
     return to.emplace(TensorView::Elements{tensor.numel()}, address_of(tensor), *element_type_of(tensor.scalar_type()));
   };
-  Collector::of(out.device()).take(std::span(named).first(tensors), 1, made, [&](Batch& batch) {
+  Collector::of(out.device()).take(std::span(named).first(tensors), 1, made ? 1 : 0, [&](Batch& batch) {
     std::optional<TensorView> to;
     view(out, to);
     std::array<std::optional<TensorView>, kMost> views;

@@ -189,15 +189,14 @@ std::shared_ptr<Recording> Collector::record() {
   return std::make_shared<Recording>(bursting_.runtime);
 }
 
-void Collector::replay(const Recording& recording) {
+void Collector::replay(Recording& recording) {
   const std::lock_guard lock(mutex_);
   keep_in_order(false);
   recording.check();
   if (const GangProgram* const whole = recording.whole()) {
     if (device_.is_cuda()) {
       if (pending_ != 0) flush_locked(FlushReason::asked, false);
-      submitted_.add(whole->launch(handle_of(*stream_)));
-      submitted_.drop_done();
+      recording.enqueue(*whole, *stream_, handle_of(*stream_));
       return;
     }
     submit_locked();

@@ -73,10 +73,10 @@ class Collector {
   Collector(const Collector&) = delete;
   Collector& operator=(const Collector&) = delete;
 
-  // Takes an operation: calls collect(batch), which adds it. It may read all `tensors` and writes the first `results`. `made`: the first
-  // was allocated for its result. Any thread may call it.
+  // Takes an operation: calls collect(batch), which adds it. It may read all `tensors` and writes the first `results`. The first
+  // `made` were allocated for its results. Any thread may call it.
   template <class Collect>
-  void take(std::span<const at::Tensor* const> tensors, std::size_t results, bool made, Collect&& collect) {
+  void take(std::span<const at::Tensor* const> tensors, std::size_t results, std::size_t made, Collect&& collect) {
     if (Recording* const recording = recording_here()) {
       release_gil();  // another thread records it
       return recording->add(tensors, results, made, std::ref(collect));
@@ -91,7 +91,7 @@ class Collector {
   // Makes a recording on this device. Flushes first.
   std::shared_ptr<Recording> record();
   // Submits a replay of a recording of this device, in the order of collected operations.
-  void replay(const Recording& recording);
+  void replay(Recording& recording);
 
   // Submits collected operations. Waits for them with `wait`, on a CPU, and in resident contexts.
   void flush(FlushReason reason, bool wait);

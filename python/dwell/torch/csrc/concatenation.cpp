@@ -33,7 +33,7 @@ Made put_together(const std::vector<const Tensor*>& all, at::IntArrayRef sizes, 
   if (!is_small(out)) return {};
   std::vector<const Tensor*> named{&out};
   named.insert(named.end(), all.begin(), all.end());
-  Collector::of(out.device()).take(named, 1, true, [&](Batch& batch) {
+  Collector::of(out.device()).take(named, 1, 1, [&](Batch& batch) {
     std::vector<TensorView> views;
     for (const Tensor* const one : all) views.push_back(view_of(*one));
     put(batch, view_of(out), views);

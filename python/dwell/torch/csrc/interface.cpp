@@ -183,6 +183,7 @@ void forget(std::int64_t number) {
   if (is_forked()) return;  // never freed: its thread is the parent's
   const auto [collector, recording] = recordings().of(number);
   collector->flush(FlushReason::asked, true);  // a replay may be in flight
+  recording->wait_streams();
   const std::lock_guard lock(recordings().mutex);
   recordings().all.erase(number);
 }
@@ -200,7 +201,13 @@ void close() {
     const std::lock_guard lock(recordings().mutex);
     recorded = recordings().all;
   }
-  for (const auto& [number, recording] : recorded) recording.second->wait_compiled();
+  for (const auto& [number, recording] : recorded) {
+    recording.second->wait_compiled();
+    try {
+      recording.second->wait_streams();
+    } catch (const std::exception&) {  // the process ends
+    }
+  }
   for (Collector* const collector : Collector::all()) collector->close();
 }
 

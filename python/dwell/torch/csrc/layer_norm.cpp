@@ -72,7 +72,7 @@ struct LayerNorm {
     const Tensor spread = of_rows != wide ? empty_on(x, sizes, wide) : rstd;
     const auto or_x = [&](const Maybe& of) { return exists(of) ? &*of : &x; };
     const auto view = [&](const Maybe& of) { return exists(of) ? std::optional(view_of(*of)) : std::optional<TensorView>(); };
-    collect({&out, &mean, &rstd, &spread, &x, or_x(weight), or_x(bias)}, 4, [&](Batch& batch) {
+    collect({&out, &mean, &rstd, &spread, &x, or_x(weight), or_x(bias)}, 4, 4, [&](Batch& batch) {
       const TensorView from = view_of(x);
       const Dims along = to_dims(x, rows->axes);
       batch.layer_norm(view_of(out), from, rows->shape, view(weight), view(bias), epsilon);
@@ -107,7 +107,7 @@ struct RmsNorm {
     for (const std::int64_t size : rows->shape) elements *= size;
     const bool of_means = !x.is_cpu() && (elements % 4 != 0 || x.scalar_type() == at::kDouble);
     const Tensor mean = of_means ? empty_on(rstd, rstd.sizes(), wide) : rstd;
-    collect({&out, &rstd, &squares, &mean, &x, exists(weight) ? &*weight : &x}, 4, [&](Batch& batch) {
+    collect({&out, &rstd, &squares, &mean, &x, exists(weight) ? &*weight : &x}, 4, 4, [&](Batch& batch) {
       const TensorView from = view_of(x);
       batch.rms_norm(view_of(out), from, rows->shape, exists(weight) ? std::optional(view_of(*weight)) : std::nullopt, least);
       const Expression number = Expression(from).as(*element_type_of(wide));
@@ -165,7 +165,7 @@ struct LayerNormBackward {
       else
         batch.sum(view_of(to), view_of(from), across);
     };
-    Collector::of(x.device()).take(named, results, false, [&](Batch& batch) {
+    Collector::of(x.device()).take(named, results, results, [&](Batch& batch) {
       const auto number = [in = *element_type_of(wide)](const Tensor& of) { return Expression(view_of(of)).as(in); };
       const Expression y = (number(x) - number(mean)) * number(rstd);
       if (wanted[1]) {

@@ -66,7 +66,7 @@ class Product {
   Tensor make() const {
     if (collect_ == nullptr) return {};
     const Tensor out = empty_on(*a_, sizes_, a_->scalar_type());
-    collect(out, true);
+    collect(out, 1);
     return out;
   }
   // Collects the call with the result in `out`. Returns false if it cannot.
@@ -76,7 +76,7 @@ class Product {
     for (const Tensor* const factor : {a_, b_})
       if (!is_clear_of(out, *factor)) return false;
     if (bias_ != nullptr && !holds(may_write(out, *bias_), FallbackReason::layout)) return false;
-    collect(out, false);
+    collect(out, 0);
     return true;
   }
 
@@ -87,8 +87,7 @@ class Product {
   double alpha() const { return alpha_; }
 
  private:
-  // `made`: the result's memory was allocated for it.
-  void collect(const Tensor& out, bool made) const {
+  void collect(const Tensor& out, std::size_t made) const {
     const std::array<const Tensor*, 4> named{&out, a_, b_, bias_};
     Collector::of(out.device()).take(std::span(named).first(bias_ != nullptr ? 4 : 3), 1, made, [&](Batch& batch) {
       collect_(batch, view_of(out), *this);

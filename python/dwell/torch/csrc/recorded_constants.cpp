@@ -102,15 +102,15 @@ void RecordedConstants::read_number(Read read, const at::Tensor& tensor) {
   reads_.push_back(std::move(read));
 }
 
-void RecordedConstants::use(std::span<const at::Tensor* const> tensors, bool made) {
+void RecordedConstants::use(std::span<const at::Tensor* const> tensors, std::size_t made) {
   const std::lock_guard lock(mutex_);
   if (written_.empty()) return;
-  for (const at::Tensor* const tensor : tensors.subspan(made ? 1 : 0)) {
+  for (const at::Tensor* const tensor : tensors.subspan(made)) {
     const Written* const known = written_to(*tensor);
     if (known == nullptr) continue;
     depend_on(*known);
     const auto is_it = [&](const at::Tensor* other) { return storage_or_null(*other) == storage_or_null(*tensor); };
-    if (made || tensor != tensors.front() || std::ranges::none_of(tensors.subspan(1), is_it)) continue;
+    if (made != 0 || tensor != tensors.front() || std::ranges::none_of(tensors.subspan(1), is_it)) continue;
     throw Error(errc::unsupported, "the recording changes " + known->what + ", which " + known->operation +
                                        " has made beside it, once: replays would go on from what the last one has left. Make it before the "
                                        "recording, and copy what it is to begin with into it there or between replays");

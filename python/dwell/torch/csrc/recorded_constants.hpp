@@ -42,9 +42,9 @@ class RecordedConstants {
            OnReplay on_replay);
   // Notes that the program read a number of this tensor. Throws errc::unsupported if a replay could need another number.
   void read_number(Read read, const at::Tensor& tensor);
-  // Checks the tensors of an operation that is to be recorded. `made`: the first was allocated for its result. Throws as read_number, and
+  // Checks the tensors of an operation that is to be recorded. The first `made` were allocated for its results. Throws as read_number, and
   // if the operation changes the result of an unrecorded one.
-  void use(std::span<const at::Tensor* const> tensors, bool made);
+  void use(std::span<const at::Tensor* const> tensors, std::size_t made);
   // Ends the recording.
   void end();
   // Throws errc::invalid_argument if one of the tensors has changed since it was read, for the recording or for a result that the program

@@ -97,7 +97,7 @@ void Recording::record() {
   changed_.notify_all();
 }
 
-void Recording::add(std::span<const at::Tensor* const> tensors, std::size_t results, bool made,
+void Recording::add(std::span<const at::Tensor* const> tensors, std::size_t results, std::size_t made,
                     const std::function<void(Batch&)>& collect) {
   constants_.use(tensors, made);
   std::unique_lock lock(mutex_);
@@ -144,6 +144,15 @@ void Recording::compile(std::uint32_t members) {
 
 void Recording::wait_compiled() {
   if (compiler_.joinable()) compiler_.join();
+}
+
+void Recording::enqueue(const GangProgram& whole, const c10::Stream& stream, void* handle) {
+  if (std::ranges::find(streams_, stream) == streams_.end()) streams_.push_back(stream);
+  whole.enqueue(handle);
+}
+
+void Recording::wait_streams() {
+  for (const c10::Stream& stream : std::exchange(streams_, {})) stream.synchronize();
 }
 
 std::string Recording::refusal() const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/ATen.h>
+#include <c10/core/Stream.h>
 
 #include <atomic>
 #include <condition_variable>
@@ -13,6 +14,7 @@
 #include <span>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <dwell/batch.hpp>
 #include <dwell/gang_program.hpp>
@@ -43,7 +45,7 @@ class Recording {
   static void forget_started() { started_.store(0, std::memory_order_relaxed); }
 
   // Records an operation, as Collector::take collects it. Throws what `collect` throws, and as RecordedConstants::use.
-  void add(std::span<const at::Tensor* const> tensors, std::size_t results, bool made, const std::function<void(Batch&)>& collect);
+  void add(std::span<const at::Tensor* const> tensors, std::size_t results, std::size_t made, const std::function<void(Batch&)>& collect);
   // Ends the recording. Throws dwell::Error, and as RecordedConstants::check.
   void end();
   // Compiles it as a whole in the background, once it has ended: `members` as GangSettings has them. A failure is kept for `refusal`.
@@ -52,6 +54,10 @@ class Recording {
   void wait_compiled();
   // The program of the whole; null while there is none.
   const GangProgram* whole() const { return whole_is_there_.load(std::memory_order_acquire) ? &*whole_ : nullptr; }
+  // Runs it in a stream. The stream is noted for `wait_streams`. Called by one thread at a time.
+  void enqueue(const GangProgram& whole, const c10::Stream& stream, void* handle);
+  // Waits until all streams have passed the runs of the program, which it must outlive.
+  void wait_streams();
   // Why there will be none; empty if there is one, and while it is compiled.
   std::string refusal() const;
   // Checks that a replay would do what was recorded. Throws errc::invalid_argument, which names what has changed since.
@@ -82,7 +88,8 @@ class Recording {
   OperationList operations_;
   std::optional<GangProgram> whole_;  // written by compiler_, before whole_is_there_
   std::atomic<bool> whole_is_there_{false};
-  std::string refusal_;  // guarded by mutex_
+  std::vector<c10::Stream> streams_;  // with runs of it
+  std::string refusal_;               // guarded by mutex_
   std::thread compiler_;
 
   // Runtime::capture records the thread that calls it, which is `recorder_`: it runs the functions that other threads hand over in `work_`.

@@ -167,7 +167,7 @@ class ExtremeWithPlace {
   ExtremeWithPlace(const Tensor& x, std::int64_t dim, at::DimVector sizes) : x_(&x), dim_(dim), sizes_(std::move(sizes)) {}
 
   void add(const Tensor& values, const Tensor& places) const {
-    collect({&values, &places, x_}, 2, [&](Batch& batch) {
+    collect({&values, &places, x_}, 2, 0, [&](Batch& batch) {
       if (kMost)
         batch.max(view_of(values), view_of(places), view_of(*x_), dim_);
       else
@@ -224,7 +224,7 @@ struct SoftmaxBackward {
     const ElementType in = *element_type_of(wide);
     const Tensor& terms = kLog ? grad : products;
     const Tensor& between = kLog ? sums : products;
-    collect({&out, &sums, &between, &grad, &result}, 3, [&](Batch& batch) {
+    collect({&out, &sums, &between, &grad, &result}, 3, 0, [&](Batch& batch) {
       const Expression g = Expression(view_of(grad)).as(in);
       const Expression y = Expression(view_of(result)).as(in);
       if (!kLog) batch.assign(view_of(products), g * y);

@@ -17,9 +17,9 @@
 
 namespace dwell::pytorch {
 
-// Collects an operation on these tensors by collect(batch), which writes the first `results`.
-inline void collect(std::initializer_list<const at::Tensor*> named, std::size_t results, const auto& work) {
-  Collector::of((*named.begin())->device()).take(std::span(named.begin(), named.size()), results, false, work);
+// Collects an operation on these tensors by collect(batch), which writes the first `results`. The first `made` were allocated for them.
+inline void collect(std::initializer_list<const at::Tensor*> named, std::size_t results, std::size_t made, const auto& work) {
+  Collector::of((*named.begin())->device()).take(std::span(named.begin(), named.size()), results, made, work);
 }
 
 // Checked, sorted dimensions of a tensor: all if none is named. Nothing if one does not exist or is named twice.

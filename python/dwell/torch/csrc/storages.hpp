@@ -23,9 +23,9 @@ class Storages {
   // With `guards`, storages that operations write are guarded until they run.
   explicit Storages(bool guards) : guards_(guards) {}
 
-  // Keeps the storages of tensors; the first `results` are written. `made`: the first was allocated for its result.
-  void keep(std::span<const at::Tensor* const> tensors, std::size_t results, bool made) {
-    for (std::size_t i = 0; i < tensors.size(); ++i) keep(storage_of(*tensors[i]), i < results, made && i == 0);
+  // Keeps the storages of tensors; the first `results` are written, the first `made` were allocated for results.
+  void keep(std::span<const at::Tensor* const> tensors, std::size_t results, std::size_t made) {
+    for (std::size_t i = 0; i < tensors.size(); ++i) keep(storage_of(*tensors[i]), i < results, i < made);
   }
   // Keeps the same storages, as written.
   void keep(const Storages& others) {

@@ -41,21 +41,21 @@ class UnaryCall {
   at::Tensor make() const {
     if (x_ == nullptr) return {};
     const at::Tensor out = empty_on(*x_, sizes_, type_);
-    collect(out);
+    collect(out, 1);
     return out;
   }
   // Collects the call with the result in `out`. Returns false if it cannot.
   bool write(const at::Tensor& out) const {
     if (x_ == nullptr || !fits(out, *x_, sizes_, type_)) return false;
     if (in_place_ == InPlace::yes ? !holds(may_write(out, *x_), FallbackReason::layout) : !is_clear_of(out, *x_)) return false;
-    collect(out);
+    collect(out, 0);
     return true;
   }
 
  private:
-  void collect(const at::Tensor& out) const {
+  void collect(const at::Tensor& out, std::size_t made) const {
     const std::array<const at::Tensor*, 2> named{&out, x_};
-    Collector::of(out.device()).take(named, 1, false, [&](Batch& batch) { collect_(batch, view_of(out), view_of(*x_), with_); });
+    Collector::of(out.device()).take(named, 1, made, [&](Batch& batch) { collect_(batch, view_of(out), view_of(*x_), with_); });
   }
 
   const at::Tensor* x_ = nullptr;
