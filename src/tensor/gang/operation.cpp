@@ -35,9 +35,12 @@ Operation program_of(const NotedOperation& noted) {
   }
   for (std::uint32_t i = 0; i < program.instructions(); ++i) {
     const Instruction in(program.code()[i]);
-    if (in.kind() == OperandKind::tensor && in.code() != static_cast<std::uint32_t>(Step::store))
-      operation.tensors.at(in.operand()).read = true;
-    if (in.code() == static_cast<std::uint32_t>(Step::store)) operation.tensors.at(in.operand()).written = true;
+    if (in.kind() != OperandKind::tensor) continue;
+    View& view = operation.tensors.at(in.operand());
+    if (in.code() == static_cast<std::uint32_t>(Step::store))
+      view.written = true;
+    else if (!view.written)  // else it reads what it has stored
+      view.read = true;
   }
   return operation;
 }
