@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import ctypes
 import functools
 import os
 import threading
@@ -54,15 +55,18 @@ _KEY = os.environ.get("DWELL_TORCH_KEY", "")
 _loaded = False
 _forked = False  # this is a forked child of a process that loaded it
 _dispatch: Dispatch
+_replay: Callable[[int, bool], None]  # past PyTorch's dispatcher, which would take longer than the call
 _loading = threading.Lock()
 
 
 def _ops() -> Any:
-    global _loaded, _dispatch
+    global _loaded, _dispatch, _replay
     if not _loaded:
         with _loading:
             if not _loaded:
-                torch.ops.load_library(str(build()))  # type: ignore[no-untyped-call]
+                library = str(build())
+                torch.ops.load_library(library)  # type: ignore[no-untyped-call]
+                _replay = _replay_of(library)
                 _dispatch = _opened()
                 wrap_sync_points(flush, _taking_nothing)
                 on_thread_start(_watch)
@@ -72,6 +76,14 @@ def _ops() -> Any:
                     on_capture(_suspend, _resume)
                 _loaded = True
     return torch.ops.dwell
+
+
+def _replay_of(library: str) -> Callable[[int, bool], None]:
+    made = getattr(ctypes.PyDLL(library), "dwell_torch_replay", None)
+    if made is None:  # it was built without Python's headers
+        return torch.ops.dwell.replay  # type: ignore[no-any-return]
+    made.restype = ctypes.py_object
+    return made()  # type: ignore[no-any-return]
 
 
 def _opened() -> Dispatch:
@@ -245,9 +257,7 @@ class Recording:
         """Runs them, behind what is on the current stream, before what comes there later. Results are where they were recorded.
         RuntimeError when one of the tensors has been resized since, and in a process that was forked off."""
         _refuse_fork("Recording.replay")
-        torch.ops.dwell.replay(self._number)
-        if _thread.depth == 0:
-            flush()
+        _replay(self._number, _thread.depth == 0)
 
     def compile(self) -> str:
         """Waits until it is compiled as one program. Returns an empty string, or the reason why it stays tasks: docs/torch.md lists them."""

@@ -189,7 +189,7 @@ std::shared_ptr<Recording> Collector::record() {
   return std::make_shared<Recording>(bursting_.runtime);
 }
 
-void Collector::replay(Recording& recording) {
+bool Collector::replay(Recording& recording) {
   const std::lock_guard lock(mutex_);
   keep_in_order(false);
   recording.check();
@@ -197,7 +197,7 @@ void Collector::replay(Recording& recording) {
     if (device_.is_cuda()) {
       if (pending_ != 0) flush_locked(FlushReason::asked, false);
       recording.enqueue(*whole, *stream_, handle_of(*stream_));
-      return;
+      return false;
     }
     submit_locked();
     submitted_.add(whole->launch());
@@ -207,6 +207,7 @@ void Collector::replay(Recording& recording) {
   }
   storages_.keep(recording.storages());  // so that reading one of them flushes
   count_pending();
+  return true;
 }
 
 BatchStats Collector::stats() {

@@ -90,8 +90,9 @@ class Collector {
 
   // Makes a recording on this device. Flushes first.
   std::shared_ptr<Recording> record();
-  // Submits a replay of a recording of this device, in the order of collected operations.
-  void replay(Recording& recording);
+  // Submits a replay of a recording of this device, in the order of collected operations. Returns whether a flush is to run it: one that is a
+  // kernel is in the stream already.
+  bool replay(Recording& recording);
 
   // Submits collected operations. Waits for them with `wait`, on a CPU, and in resident contexts.
   void flush(FlushReason reason, bool wait);

@@ -1,4 +1,11 @@
-// The functions that Python calls: torch.ops.dwell.
+// The functions that Python calls: torch.ops.dwell, and one past PyTorch's dispatcher, which takes longer than a replay.
+#if __has_include(<Python.h>)
+#include <Python.h>
+#define DWELL_HAS_PYTHON 1
+#else
+#define DWELL_HAS_PYTHON 0
+#endif
+
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/AutogradState.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -160,10 +167,6 @@ void end_recording(std::int64_t number, std::int64_t members) {
   recording->end();
   if (members >= 0) recording->compile(static_cast<std::uint32_t>(members));
 }
-void replay(std::int64_t number) {
-  const auto [collector, recording] = recordings().of(number);
-  collector->replay(*recording);
-}
 // Waits until the recording is compiled as a whole. Returns an empty string, or why it is not.
 std::string wait_compiled(std::int64_t number) {
   const auto recording = recordings().of(number).second;
@@ -192,6 +195,32 @@ void flush(bool wait) {
   if (is_forked()) return;
   for (Collector* const collector : Collector::all()) collector->flush(FlushReason::asked, wait);
 }
+
+// Replays a recording. `flushes`: nothing else will, since the caller is in no context.
+void replay(std::int64_t number, bool flushes) {
+  const auto [collector, recording] = recordings().of(number);
+  if (collector->replay(*recording) && flushes) flush(false);
+}
+#if DWELL_HAS_PYTHON
+// The same, called by Python itself.
+PyObject* replay_from_python(PyObject* /*self*/, PyObject* const* given, Py_ssize_t count) {
+  if (count != 2) return PyErr_Format(PyExc_TypeError, "replay takes 2 arguments, not %zd", count);
+  const long long number = PyLong_AsLongLong(given[0]);
+  if (number == -1 && PyErr_Occurred() != nullptr) return nullptr;
+  const bool flushes = given[1] == Py_True;
+  std::optional<std::string> failure;
+  PyThreadState* const python = PyEval_SaveThread();
+  try {
+    replay(number, flushes);
+  } catch (const std::exception& error) {
+    failure = error.what();
+  }
+  PyEval_RestoreThread(python);
+  if (!failure) Py_RETURN_NONE;
+  PyErr_SetString(PyExc_RuntimeError, failure->c_str());
+  return nullptr;
+}
+#endif
 
 // Closes all collectors before the process ends: threads of the runtimes must not use compilers and CUDA after that.
 void close() {
@@ -260,7 +289,7 @@ TORCH_LIBRARY(dwell, m) {
   m.def("after_fallback(Tensor[] results) -> ()", &dwell::pytorch::after_fallback);
   m.def("begin_recording(str device) -> int", &dwell::pytorch::begin_recording);
   m.def("end_recording(int number, int members) -> ()", &dwell::pytorch::end_recording);
-  m.def("replay(int number) -> ()", &dwell::pytorch::replay);
+  m.def("replay(int number, bool flushes) -> ()", &dwell::pytorch::replay);
   m.def("wait_compiled(int number) -> str", &dwell::pytorch::wait_compiled);
   m.def("source_of(int number) -> str", &dwell::pytorch::source);
   m.def("members_of(int number) -> int", &dwell::pytorch::members);
@@ -268,3 +297,12 @@ TORCH_LIBRARY(dwell, m) {
   m.def("has_fast_paths() -> bool", &dwell::pytorch::has_fast_paths);
   m.def("use_fast_paths(bool use) -> ()", &dwell::pytorch::use_fast_paths);
 }
+
+#if DWELL_HAS_PYTHON
+// The function replay(number, flushes), a new reference.
+extern "C" C10_EXPORT PyObject* dwell_torch_replay() {
+  static PyMethodDef definition{"replay", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&dwell::pytorch::replay_from_python)),
+                                METH_FASTCALL, nullptr};
+  return PyCFunction_New(&definition, nullptr);
+}
+#endif
