@@ -62,29 +62,24 @@ DWELL_DEVICE void multiply_shared(const Member& m, float* to, const float* a, co
 }
 
 // ---- Weights that stay -------------------------------------------------------------------------------------------------------------
-// A member keeps the columns of b whose results it computes, a column behind the other, `W::pitch` elements apart: W has
-//   n, k, pitch, and b(0, d, column).
+// A member keeps the columns of b whose results it computes, a column behind the other, P::pitch elements apart: P has also
+//   pitch, b(0, d, column), columns(rank): how many a member keeps, and column(rank, i): the i-th of them.
 
-template <class W, u32 members>
-DWELL_DEVICE u32 first_column(u32 rank) {
-  return W::n * rank / members;
-}
-template <class W, u32 members, u32 threads>
+template <class P, u32 threads>
 DWELL_DEVICE void begin_weights(const Member& m, float* to, const float* b) {
-  const u32 first = first_column<W, members>(m.rank());
-  const u32 columns = first_column<W, members>(m.rank() + 1) - first;
+  const u32 columns = P::columns(m.rank());
   // Neighbouring threads load neighbours.
-  for (u32 i = m.thread(); i < columns * W::k; i += threads) {
-    const u32 column = W::b(0, 1, 0) == 1 ? i / W::k : i % columns;
-    const u32 d = W::b(0, 1, 0) == 1 ? i % W::k : i / columns;
-    begin_copy_of(to + column * W::pitch + d, b + W::b(0, d, first + column));
+  for (u32 i = m.thread(); i < columns * P::k; i += threads) {
+    const u32 column = P::b(0, 1, 0) == 1 ? i / P::k : i % columns;
+    const u32 d = P::b(0, 1, 0) == 1 ? i % P::k : i / columns;
+    begin_copy_of(to + column * P::pitch + d, b + P::b(0, d, P::column(m.rank(), column)));
   }
 }
-// The member's part of a product with them: its columns of each row.
-template <class P, u32 members, u32 threads>
-DWELL_DEVICE void multiply_kept(const Member& m, u32 word, const float* a, const float* weights, const float* bias) {
-  const u32 first = first_column<P, members>(m.rank());
-  const u32 columns = first_column<P, members>(m.rank() + 1) - first;
+// The member's part of a product with them: its columns of each row. P::hands_on: as words from `word` on. P::stays: in its own copy of the
+// result, where it has these elements alone.
+template <class P, u32 threads>
+DWELL_DEVICE void multiply_kept(const Member& m, float* to, u32 word, const float* a, const float* weights, const float* bias) {
+  const u32 columns = P::columns(m.rank());
   constexpr u32 kAtOnce = threads / P::lanes;
   const u32 lane = m.thread() % P::lanes;
   DWELL_UNROLL_NOT
@@ -92,15 +87,18 @@ DWELL_DEVICE void multiply_kept(const Member& m, u32 word, const float* a, const
     const u32 mine = turn + m.thread() / P::lanes;
     const u32 i = mine < P::m * columns ? mine : 0;
     const u32 row = P::m == 1 ? 0 : i / columns;
-    const u32 column = P::m == 1 ? i : i % columns;
-    const float* const mine_of_b = weights + column * P::pitch;
+    const u32 kept = P::m == 1 ? i : i % columns;
+    const u32 column = P::column(m.rank(), kept);
+    const float* const mine_of_b = weights + kept * P::pitch;
+    const float added = P::has_bias ? P::beta() * bias[P::bias(0, row, column)] : 0.0F;
     float sum = 0;
     DWELL_UNROLL_AT_MOST(P::k / P::lanes, 16)
     for (u32 d = lane; d < P::k; d += P::lanes) sum += a[P::a(0, row, d)] * mine_of_b[d];
     sum = over_lanes<P::lanes>(sum, [](float x, float y) { return x + y; });
-    float value = P::alpha() * sum;
-    if (P::has_bias) value += P::beta() * bias[P::bias(0, row, first + column)];
-    if (lane == 0 && mine < P::m * columns) m.put(word + row * P::n + first + column, value);
+    const float value = P::has_bias ? P::alpha() * sum + added : P::alpha() * sum;
+    if (lane != 0 || mine >= P::m * columns) continue;
+    if (P::hands_on) m.put(word + row * P::n + column, value);
+    if (P::stays) to[P::to(0, row, column)] = value;
   }
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <dwell/tensor.hpp>
@@ -64,16 +65,30 @@ struct FormText {
 };
 
 // Who does an operation: each member all of it; members a part each, with the result in global memory; or, for products, as words for the
-// others, by weights that each member keeps or not.
-enum class By : std::uint8_t { each, shared, parts, kept };
-FormText program_text(const Operation& operation, const Places& places, By by);
+// others, by weights that each member keeps or not; or each member the elements that it owns.
+enum class By : std::uint8_t { each, shared, parts, kept, own };
+
+// The elements that a member owns of a tensor: of each `period` of them as many, one behind the other. The number of members divides it.
+struct Owned {
+  std::int64_t period = 0;
+  std::int64_t each = 0;  // elements of a period
+
+  // Text: how many of `elements` it owns; the i-th of them.
+  std::string count(std::int64_t elements) const;
+  std::string element(const std::string& i) const;
+};
+// What a step hands on to the other members: tensors by their places in the operation, and expressions of their first words.
+using HandedOn = std::vector<std::pair<std::size_t, std::string>>;
+
+FormText program_text(const Operation& operation, const Places& places, By by, const Owned& owned = {}, const HandedOn& handed_on = {});
 FormText rows_text(const Operation& operation, const Places& places, By by, std::uint32_t threads);
-// `outputs`: elements of the result that a member computes. `word`: an expression of the first word of its exchange, for parts.
+// `outputs`: elements of the result that a member computes. `word`: an expression of the first word of its exchange, for parts; empty if
+// nothing is handed on.
 FormText product_text(const Operation& operation, const Places& places, By by, std::uint32_t threads, std::int64_t outputs,
-                      const std::string& word);
+                      const std::string& word, const Owned& owned = {});
 // The form in which a member loads the weights that it keeps, of the second tensor of a product.
 FormText weights_text(const Operation& operation, const std::string& to, const std::string& from, std::uint32_t threads,
-                      std::int64_t outputs);
+                      std::int64_t outputs, const Owned& owned);
 // Elements from one kept column to the next.
 std::int64_t pitch_of(const ProductShape& shape, std::uint32_t threads, std::int64_t outputs);
 

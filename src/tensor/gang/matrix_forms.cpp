@@ -54,6 +54,18 @@ std::int64_t lanes_of(std::int64_t outputs, std::int64_t length, std::uint32_t t
   return std::min({power_of_two(threads / std::max<std::int64_t>(outputs, 1)), power_of_two(length / 4), std::int64_t{32}});
 }
 
+// The columns of a product's second factor that a member keeps.
+std::string kept_columns(std::int64_t n, const Owned& owned) {
+  const std::string all = std::to_string(n);
+  if (owned.period == 0)
+    return "  static DWELL_DEVICE u32 columns(u32 rank) { return " + all + " * (rank + 1) / kMembers - " + all + " * rank / kMembers; }\n" +
+           "  static DWELL_DEVICE u32 column(u32 rank, u32 i) { return " + all + " * rank / kMembers + i; }\n";
+  const std::string each = std::to_string(owned.each);
+  return "  static DWELL_DEVICE u32 columns(u32) { return " + owned.count(n) + "; }\n" +
+         "  static DWELL_DEVICE u32 column(u32 rank, u32 i) { return i / " + each + " * " + std::to_string(owned.period) + " + rank * " + each +
+         " + i % " + each + "; }\n";
+}
+
 std::string product_shape(const Operation& operation, std::uint32_t threads, std::int64_t outputs) {
   const ProductShape& shape = operation.product;
   const ProductWords words(operation.words.data());
@@ -83,8 +95,8 @@ std::int64_t pitch_of(const ProductShape& shape, std::uint32_t threads, std::int
 }
 
 FormText product_text(const Operation& operation, const Places& places, By by, std::uint32_t threads, std::int64_t outputs,
-                         const std::string& word) {
-  const std::string members = product_shape(operation, threads, outputs);
+                         const std::string& word, const Owned& owned) {
+  std::string members = product_shape(operation, threads, outputs);
   const std::string bias = places.size() > ProductWords::bias ? places[ProductWords::bias] : "static_cast<const float*>(nullptr)";
   const std::string& a = places[ProductWords::a];
   const std::string& b = places[ProductWords::b];
@@ -95,18 +107,23 @@ FormText product_text(const Operation& operation, const Places& places, By by, s
       return {members, "  multiply<Form, kThreads>(m, " + places[ProductWords::to] + ", " + a + ", " + b + ", " + bias + ");\n"};
     case By::parts:
       return {members, "  multiply_part<Form, kMembers, kThreads>(m, " + word + ", " + a + ", " + b + ", " + bias + ");\n"};
-    case By::kept: break;
+    case By::kept:
+    case By::own: break;
   }
-  return {members, "  multiply_kept<Form, kMembers, kThreads>(m, " + word + ", " + a + ", " + b + ", " + bias + ");\n"};
+  const bool own = by == By::own;
+  members += kept_columns(operation.product.n, owned);
+  members += constant("bool", "stays", own ? "true" : "false") + constant("bool", "hands_on", word.empty() ? "false" : "true");
+  const std::string to = own ? places[ProductWords::to] : "static_cast<float*>(nullptr)";
+  return {members, "  multiply_kept<Form, kThreads>(m, " + to + ", " + (word.empty() ? "0" : word) + ", " + a + ", " + b + ", " + bias + ");\n"};
 }
 
 FormText weights_text(const Operation& operation, const std::string& to, const std::string& from, std::uint32_t threads,
-                         std::int64_t outputs) {
+                         std::int64_t outputs, const Owned& owned) {
   const ProductShape& shape = operation.product;
   const View& b = operation.tensors[ProductWords::b];
   std::string text = count("n", shape.n) + count("k", shape.k) + count("pitch", pitch_of(shape, threads, outputs));
-  text += offset("b", {"matrix", "d", "column"}, b.sizes, b.strides);
-  return {text, "  begin_weights<Form, kMembers, kThreads>(m, " + to + ", " + from + ");\n"};
+  text += offset("b", {"matrix", "d", "column"}, b.sizes, b.strides) + kept_columns(shape.n, owned);
+  return {text, "  begin_weights<Form, kThreads>(m, " + to + ", " + from + ");\n"};
 }
 
 FormText rows_text(const Operation& operation, const Places& places, By by, std::uint32_t threads) {

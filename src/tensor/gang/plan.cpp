@@ -48,10 +48,18 @@ struct Range {
   bool local = false;   // each member has it in its own memory
   bool shared = false;  // it lies in global memory, and members share out the steps that write it
   bool out = false;  // goes back to where the program's caller reads it
+  std::int64_t period = 0;  // of the elements that a member may own of it; 0: members own none
+  bool owned = false;       // each member has the elements alone that it owns, where the planner is
   std::uint64_t place = 0;
 
   std::uint64_t bytes() const { return extent.end - extent.first; }
   bool written() const { return !writes.empty(); }
+};
+
+// How members do an operation: each the elements that it owns, and what of its results it hands on to the others.
+struct Ownership {
+  Owned owned = {};  // period 0: not so
+  std::vector<std::size_t> handed_on = {};
 };
 
 // Weights that members keep.
@@ -249,11 +257,149 @@ class Planner {
   void place_all() {
     choose_shared();
     check_sizes();
+    choose_owners();
     if (try_to_place()) return;
     keeps_ = false;
     kept_.clear();
     kept_at_.clear();
+    choose_owners();
     if (!try_to_place()) refuse("its tensors take more than a member's " + std::to_string(limits_.local_bytes) + " bytes");
+  }
+
+  // ---- Who owns what -----------------------------------------------------------------------------------------------------------------
+  // A member that has computed some elements of a product's result goes on with them, as long as elementwise steps need no others: then the
+  // members exchange less, and later.
+
+  // Returns whether the view is a range's elements from a place on, one behind the other.
+  bool is_aligned(const View& view) {
+    const bool flat = view.sizes.size() == 1 && view.strides[0] == 1;
+    return view.type == ElementType::f32 && flat && (view.address - range_of(view).extent.first) % sizeof(float) == 0;
+  }
+  // Returns whether it is the range as a whole.
+  bool covers(const View& view) {
+    const Extent extent = view.extent();
+    const Extent& all = range_of(view).extent;
+    return view.is_dense() && extent.first == all.first && extent.end == all.end;
+  }
+  // Returns whether members may own the result of a product.
+  bool may_be_owned(const Operation& operation) {
+    if (!keeps(operation) || operation.product.m != 1) return false;
+    const View& to = operation.tensors[ProductWords::to];
+    return covers(to) && to.strides[2] == 1;
+  }
+  bool is_elementwise(const Operation& operation) const { return operation.kind == NotedOperation::Kind::program; }
+
+  void choose_owners() {
+    ownership_.assign(operations_.size(), {});
+    for (Range& range : ranges_) range.period = 0, range.owned = false;
+    if (plan_.members == 1) return;
+    find_periods();
+    // The last step that wrote a range's owned elements.
+    std::map<const Range*, std::size_t> writer;
+    const auto hand_on = [&](Range& range) {
+      const std::size_t step = writer.at(&range);
+      const Operation& operation = operations_[step];
+      for (std::size_t i = 0; i < operation.tensors.size(); ++i)
+        if (operation.tensors[i].written && &range_of(operation.tensors[i]) == &range) ownership_[step].handed_on.push_back(i);
+      range.owned = false;
+    };
+    for (std::size_t step = 0; step < operations_.size(); ++step) {
+      const Operation& operation = operations_[step];
+      Ownership& ownership = ownership_[step];
+      std::int64_t period = 0;
+      if (may_be_owned(operation)) {
+        // Its factors are read as a whole.
+        for (std::size_t i = 1; i < operation.tensors.size(); ++i)
+          if (Range& range = range_of(operation.tensors[i]); range.owned) hand_on(range);
+        period = range_of(operation.tensors[ProductWords::to]).period;
+      } else if (is_elementwise(operation)) {
+        period = period_of(operation);
+      }
+      if (period != 0) {
+        ownership.owned = {.period = period, .each = period / plan_.members};
+        for (const View& view : operation.tensors) {
+          if (!view.written) continue;
+          Range& range = range_of(view);
+          range.owned = true;
+          writer[&range] = step;
+        }
+        continue;
+      }
+      for (const View& view : operation.tensors)
+        if (Range& range = range_of(view); range.owned) hand_on(range);
+    }
+  }
+  // The period of the elements of a program that a member computes alone: 0 if each member computes all of them.
+  std::int64_t period_of(const Operation& operation) {
+    std::int64_t period = 0;
+    bool fits = true;
+    for (const View& view : operation.tensors) {
+      const Range& range = range_of(view);
+      if (!range.owned && !view.written) continue;
+      fits = fits && range.period != 0 && (period == 0 || range.period == period) && is_aligned(view) && (!view.written || covers(view));
+      period = range.period;
+    }
+    const bool reads_owned = std::ranges::any_of(operation.tensors, [&](const View& view) { return view.read && range_of(view).owned; });
+    return fits && reads_owned ? period : 0;
+  }
+
+  // Ranges that elementwise steps join have one period: that of the shortest step, if all others are whole numbers of it.
+  void find_periods() {
+    std::vector<std::size_t> group(ranges_.size());
+    for (std::size_t i = 0; i < group.size(); ++i) group[i] = i;
+    const auto root = [&](std::size_t i) {
+      while (group[i] != i) i = group[i] = group[group[i]];
+      return i;
+    };
+    const auto index_of = [&](const View& view) { return static_cast<std::size_t>(&range_of(view) - ranges_.data()); };
+    const auto is_joined = [&](const View& view) {
+      const Range& range = range_of(view);
+      return range.written() && !range.shared && range.bytes() <= kMostLocal && is_aligned(view);
+    };
+    for (const Operation& operation : operations_) {
+      if (!is_elementwise(operation)) continue;
+      std::optional<std::size_t> first;
+      for (const View& view : operation.tensors) {
+        if (!is_joined(view)) continue;
+        const std::size_t of = root(index_of(view));
+        if (!first) first = of;
+        group[of] = root(*first);
+      }
+    }
+    std::map<std::size_t, std::int64_t> periods;
+    const auto shorten = [&](std::size_t of, std::int64_t elements) {
+      const auto [at, made] = periods.emplace(of, elements);
+      at->second = std::min(at->second, elements);
+    };
+    for (const Operation& operation : operations_) {
+      if (may_be_owned(operation)) shorten(root(index_of(operation.tensors[ProductWords::to])), operation.product.n);
+      if (!is_elementwise(operation)) continue;
+      for (const View& view : operation.tensors)
+        if (is_joined(view)) shorten(root(index_of(view)), elements_of(operation));
+    }
+    const auto refuse_unless = [&](std::size_t of, bool fits) {
+      if (!fits) periods[of] = 0;
+    };
+    for (auto& [of, period] : periods)
+      if (period % plan_.members != 0) period = 0;
+    for (const Operation& operation : operations_) {
+      if (may_be_owned(operation)) {
+        const std::size_t of = root(index_of(operation.tensors[ProductWords::to]));
+        refuse_unless(of, periods[of] != 0 && operation.product.n % periods[of] == 0);
+      }
+      if (!is_elementwise(operation)) continue;
+      for (const View& view : operation.tensors) {
+        const Range& range = range_of(view);
+        if (!range.written()) continue;
+        const std::size_t of = root(index_of(view));
+        const auto place = static_cast<std::int64_t>((view.address - range.extent.first) / sizeof(float));
+        if (is_joined(view)) refuse_unless(of, periods[of] != 0 && elements_of(operation) % periods[of] == 0 && place % periods[of] == 0);
+      }
+    }
+    for (std::size_t i = 0; i < ranges_.size(); ++i) {
+      const auto at = periods.find(root(i));
+      ranges_[i].period = at == periods.end() ? 0 : at->second;
+    }
   }
 
   bool try_to_place() {
@@ -291,11 +437,14 @@ class Planner {
     return (words + 4 * ranges_.size()) * sizeof(std::uint32_t);
   }
 
-  // The weights of a product: its second factor by address, shape and strides.
-  using WeightsKey = std::tuple<std::uint64_t, std::vector<std::int64_t>, std::vector<std::int64_t>, std::int64_t>;
-  static WeightsKey key_of(const Operation& operation, std::int64_t pitch) {
+  // The weights of a product: its second factor by address, shape and strides, and the columns that a member keeps.
+  using WeightsKey = std::tuple<std::uint64_t, std::vector<std::int64_t>, std::vector<std::int64_t>, std::int64_t, std::int64_t>;
+  WeightsKey key_of(const Operation& operation, std::int64_t pitch) const {
     const View& b = operation.tensors[ProductWords::b];
-    return {b.address, b.sizes, b.strides, pitch};
+    return {b.address, b.sizes, b.strides, pitch, owned_by(operation).period};
+  }
+  const Owned& owned_by(const Operation& operation) const {
+    return ownership_[static_cast<std::size_t>(&operation - operations_.data())].owned;
   }
   void keep(const Operation& operation) {
     const std::int64_t outputs = outputs_of_member(operation);
@@ -415,7 +564,7 @@ class Planner {
       Step step;
       const std::string to = local_at(step, "float", weights.place);
       const std::string from = global_at(step, "const float", weights.of->tensors[ProductWords::b].address);
-      add(step, weights_text(*weights.of, to, from, plan_.threads, weights.outputs), "copies weights that the member keeps");
+      add(step, weights_text(*weights.of, to, from, plan_.threads, weights.outputs, owned_by(*weights.of)), "copies weights that the member keeps");
       any = true;
     }
     if (any) add({}, {.body = "  end_copies();\n"}, "waits for the copies", true);
@@ -423,32 +572,39 @@ class Planner {
 
   bool waits_for_exchange(const Operation& operation) {
     if (awaited_.empty()) return false;
-    if (is_handed_on(operation) && words_ + operation.product.outputs() > kMostExchanged) return true;
+    if (words_ + elements_of(operation) > kMostExchanged) return true;
+    const bool own = owned_by(operation).period != 0;
     return std::ranges::any_of(operation.tensors, [&](const View& view) {
-      return std::ranges::any_of(awaited_, [&](const View* other) { return other->extent().overlaps(view.extent()); });
+      // Its own elements a member has already. A product reads its factors as a whole.
+      const bool reads_own = own && !view.written && is_elementwise(operation);
+      return !reads_own && std::ranges::any_of(awaited_, [&](const Awaited& other) { return other.to.extent().overlaps(view.extent()); });
     });
   }
 
   void write(const Operation& operation) {
     Step step;
+    const Ownership& ownership = ownership_[static_cast<std::size_t>(&operation - operations_.data())];
+    const bool own = ownership.owned.period != 0;
+    if (own && is_elementwise(operation)) {
+      Places places;
+      for (const View& view : operation.tensors) places.push_back(place_in(step, view));
+      HandedOn handed_on;
+      for (const std::size_t i : ownership.handed_on) handed_on.emplace_back(i, word_in(step, operation.tensors[i]));
+      add(step, program_text(operation, places, By::own, ownership.owned, handed_on), remark_of(operation) + ", what a member owns");
+      if (!handed_on.empty()) tell(step);
+      return;
+    }
     if (is_handed_on(operation)) {
       const View& to = operation.tensors[ProductWords::to];
       const bool kept = keeps(operation);
-      Places places{""};
+      Places places{own ? place_in(step, to) : ""};
       for (std::size_t i = 1; i < operation.tensors.size(); ++i)
         places.push_back(kept && i == ProductWords::b ? local_at(step, "const float", kept_for(operation).place) : place_in(step, operation.tensors[i]));
-      step.words.push_back(static_cast<std::uint32_t>(words_));
-      const std::string word = "at[" + std::to_string(step.words.size() - 1) + "]";
-      add(step, product_text(operation, places, kept ? By::kept : By::parts, plan_.threads, outputs_of_member(operation), word),
-          remark_of(operation));
-      // Behind the words of this step others know that what the member has read so far may be replaced.
-      for (std::size_t i = 0; i < shared_since_.size(); ++i) {
-        Use& use = shared_since_[i];
-        use.told = use.told || use.synced || i + step.shared.size() >= shared_since_.size();
-      }
-      awaited_.push_back(&to);
-      awaited_products_.push_back(&operation);
-      words_ += operation.product.outputs();
+      const bool hands_on = !own || !ownership.handed_on.empty();
+      const std::string word = hands_on ? word_in(step, to) : "";
+      const By by = own ? By::own : kept ? By::kept : By::parts;
+      add(step, product_text(operation, places, by, plan_.threads, outputs_of_member(operation), word, ownership.owned), remark_of(operation));
+      if (hands_on) tell(step);
       return;
     }
     Places places;
@@ -462,7 +618,28 @@ class Planner {
     }
   }
 
-  // The step that gets the results of all products since the last exchange.
+  // Adds the first word of a result that the step hands on, and returns the text that finds it.
+  std::string word_in(Step& step, const View& to) {
+    // As a batch of rows and columns.
+    View matrices = to;
+    while (matrices.sizes.size() < 3) {
+      matrices.sizes.insert(matrices.sizes.begin(), 1);
+      matrices.strides.insert(matrices.strides.begin(), 0);
+    }
+    awaited_.push_back({matrices, matrices.sizes[0] * matrices.sizes[1] * matrices.sizes[2]});
+    step.words.push_back(static_cast<std::uint32_t>(words_));
+    words_ += awaited_.back().elements;
+    return "at[" + std::to_string(step.words.size() - 1) + "]";
+  }
+  // Behind the words of this step others know that what the member has read so far may be replaced.
+  void tell(const Step& step) {
+    for (std::size_t i = 0; i < shared_since_.size(); ++i) {
+      Use& use = shared_since_[i];
+      use.told = use.told || use.synced || i + step.shared.size() >= shared_since_.size();
+    }
+  }
+
+  // The step that gets all that others have handed on since the last exchange.
   void exchange() {
     if (awaited_.empty()) return;
     Step step;
@@ -470,21 +647,20 @@ class Planner {
                        ";\n  static DWELL_DEVICE u32 place(const u32* at, u32 i) {\n";
     std::int64_t first = 0;
     for (std::size_t i = 0; i < awaited_.size(); ++i) {
-      const View& to = *awaited_[i];
-      const ProductShape& shape = awaited_products_[i]->product;
+      const View& to = awaited_[i].to;
       const Range& range = range_of(to);
       use(step, range, to.extent(), true);
       step.words.push_back(static_cast<std::uint32_t>(range.place + to.address - range.extent.first));
       const std::string j = first == 0 ? "i" : "(i - " + std::to_string(first) + ")";
-      first += shape.outputs();
+      first += awaited_[i].elements;
       std::string at = "at[" + std::to_string(i) + "]";
-      const auto term = [&](std::int64_t size, std::int64_t stride, const std::string& index) {
-        if (size != 1 && stride != 0) at += " + " + index + " * " + std::to_string(stride * 4);
+      const auto term = [&](std::size_t dim, const std::string& index) {
+        if (to.sizes[dim] != 1 && to.strides[dim] != 0) at += " + " + index + " * " + std::to_string(to.strides[dim] * 4);
       };
-      const bool rows = shape.m * shape.batch != 1;
-      term(shape.batch, to.strides[0], j + " / " + std::to_string(shape.m * shape.n));
-      term(shape.m, to.strides[1], j + " / " + std::to_string(shape.n) + " % " + std::to_string(shape.m));
-      term(shape.n, to.strides[2], rows ? j + " % " + std::to_string(shape.n) : j);
+      const std::int64_t rows = to.sizes[0] * to.sizes[1];
+      term(0, j + " / " + std::to_string(to.sizes[1] * to.sizes[2]));
+      term(1, j + " / " + std::to_string(to.sizes[2]) + " % " + std::to_string(to.sizes[1]));
+      term(2, rows != 1 ? j + " % " + std::to_string(to.sizes[2]) : j);
       text += "    " + (i + 1 < awaited_.size() ? "if (i < " + std::to_string(first) + ") " : std::string()) + "return " + at + ";\n";
     }
     text += "  }\n";
@@ -494,7 +670,6 @@ class Planner {
     met_ = true;
     plan_.exchanged = std::max(plan_.exchanged, static_cast<std::uint32_t>(words_));
     awaited_.clear();
-    awaited_products_.clear();
     words_ = 0;
   }
 
@@ -506,6 +681,17 @@ class Planner {
       if (!range.local || !range.out) continue;
       Step step;
       use(step, range, range.extent, false);
+      if (range.owned) {
+        const std::string from = local_at(step, "const float", range.place);
+        const std::string to = global_at(step, "float", range.extent.first);
+        const Owned owned{.period = range.period, .each = range.period / plan_.members};
+        const std::string count = owned.count(static_cast<std::int64_t>(range.bytes() / sizeof(float)));
+        add(step,
+            {.body = "  for (int i = static_cast<int>(m.thread()); i < " + count + "; i += kThreads) {\n    const int e = " +
+                     owned.element("i") + ";\n    " + to + "[e] = " + from + "[e];\n  }\n"},
+            "copies out what a member owns");
+        continue;
+      }
       const std::string from = local_at(step, "const u8", range.place);
       const std::string to = global_at(step, "u8", range.extent.first);
       step.words.push_back(static_cast<std::uint32_t>(range.bytes()));
@@ -537,6 +723,7 @@ class Planner {
   bool keeps_ = true;
   std::vector<Kept> kept_;
   std::map<WeightsKey, std::size_t> kept_at_;
+  std::vector<Ownership> ownership_;  // by operation
   Plan plan_;
 
   std::map<FormText, std::size_t> forms_;
@@ -544,8 +731,12 @@ class Planner {
   std::vector<Use> since_;   // the last barrier of the member's threads
   std::vector<Use> shared_since_;  // the last one of all members
   bool met_ = false;               // each member has waited for all others
-  std::vector<const View*> awaited_;  // results of products whose words have not been got
-  std::vector<const Operation*> awaited_products_;
+  // A result of which the others' words have not been got.
+  struct Awaited {
+    View to;  // of three dimensions
+    std::int64_t elements = 0;
+  };
+  std::vector<Awaited> awaited_;
   std::int64_t words_ = 0;  // of them
 };
 

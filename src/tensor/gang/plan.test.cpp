@@ -54,10 +54,39 @@ TEST(GangPlanTest, OneExchangeServesIndependentProducts) {
   const TensorView b = made_up({1, 512});
   note_linear(noted, a, x, made_up({512, 64}), made_up({512}));
   note_linear(noted, b, x, made_up({512, 64}), made_up({512}));
-  note_program(noted, TensorOp::add, a, std::vector<Operand>{a, b});
+  const TensorView c = made_up({1, 64});
+  note_linear(noted, c, a, made_up({64, 512}), b);
   const Plan plan = plan_of(noted, all, on_a_gpu());
-  EXPECT_EQ(steps_with(plan, "gather<"), 1U);
+  EXPECT_EQ(steps_with(plan, "gather<"), 2U) << "and one for the last product";
   EXPECT_EQ(plan.exchanged, 1024U);
+}
+
+// A cell of an LSTM: members own units, with their gates, and hand on nothing but the units' outputs.
+TEST(GangPlanTest, MembersGoOnWithTheElementsThatTheyOwn) {
+  constexpr std::int64_t kHidden = 128;
+  Noted noted;
+  const TensorView x = made_up({1, 64});
+  const TensorView h = made_up({1, kHidden});
+  const TensorView c = made_up({1, kHidden});
+  const TensorView a = made_up({1, 4 * kHidden});
+  const TensorView b = made_up({1, 4 * kHidden});
+  const TensorView w = made_up({4 * kHidden, 64});
+  const TensorView u = made_up({4 * kHidden, kHidden});
+  const TensorView bias = made_up({4 * kHidden});
+  for (int step = 0; step < 3; ++step) {
+    note_linear(noted, a, x, w, bias);
+    note_linear(noted, b, h, u, bias);
+    note_program(noted, TensorOp::add, a, std::vector<Operand>{a, b});
+    note_program(noted, TensorOp::mul, c, std::vector<Operand>{a.slice(1, 0, kHidden), a.slice(1, kHidden, kHidden)});
+    note_program(noted, TensorOp::tanh, h, std::vector<Operand>{c});
+  }
+  const auto needed = [&](const TensorView::Extent& memory) { return memory.first == h.address() || memory.first == c.address(); };
+  const Plan plan = plan_of(noted, needed, on_a_gpu());
+  EXPECT_EQ(plan.members, 32U);
+  EXPECT_EQ(steps_with(plan, "gather<"), 2U) << "none behind the last step";
+  EXPECT_EQ(plan.exchanged, static_cast<std::uint32_t>(kHidden));
+  EXPECT_EQ(steps_with(plan, "m.put("), 2U);
+  EXPECT_EQ(steps_with(plan, "begin_weights<"), 2U);
 }
 
 TEST(GangPlanTest, EqualStepsShareAForm) {

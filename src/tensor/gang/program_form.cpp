@@ -50,16 +50,21 @@ std::string offset_text(const View& view) {
 
 class Writer {
  public:
-  Writer(const Operation& operation, const Places& places, By by)
-      : program_(operation.words.data()), operation_(operation), places_(places), by_(by) {}
+  Writer(const Operation& operation, const Places& places, By by, const Owned& owned, const HandedOn& handed_on)
+      : program_(operation.words.data()), operation_(operation), places_(places), by_(by), owned_(owned), handed_on_(handed_on) {}
 
   std::string text() {
     const View& first = operation_.tensors.front();
     for (std::size_t i = 0; i < operation_.tensors.size(); ++i)
       line("  auto* const t" + std::to_string(i) + " = " + places_[i] + ";");
     const bool each = by_ == By::each;
-    line(std::string("  for (int e = static_cast<int>(") + (each ? "" : "m.rank() * kThreads + ") + "m.thread()); e < " +
+    if (by_ == By::own) {
+      line("  for (int i = static_cast<int>(m.thread()); i < " + owned_.count(program_.elements()) + "; i += kThreads) {");
+      line("    const int e = " + owned_.element("i") + ";");
+    } else {
+      line(std::string("  for (int e = static_cast<int>(") + (each ? "" : "m.rank() * kThreads + ") + "m.thread()); e < " +
          std::to_string(program_.elements()) + "; e += " + (each ? "" : "kMembers * ") + "kThreads) {");
+    }
     if (first.sizes.size() > 1) {
       std::int64_t below = 1;
       for (std::size_t dim = first.sizes.size(); dim-- != 0;) {
@@ -81,6 +86,8 @@ class Writer {
       }
     }
     for (std::uint32_t i = 0; i < program_.instructions(); ++i) step(Instruction(program_.code()[i]));
+    // Read back: a program may store to a tensor several times.
+    for (const auto& [tensor, word] : handed_on_) line("    m.put(" + word + " + e, " + element(static_cast<std::uint32_t>(tensor)) + ");");
     line("  }");
     return text_;
   }
@@ -146,6 +153,8 @@ class Writer {
   const Operation& operation_;
   const Places& places_;
   const By by_;
+  const Owned& owned_;
+  const HandedOn& handed_on_;
   std::array<bool, device::kMaxTemporaries> kept_{};
   std::string text_;
 };
@@ -167,6 +176,15 @@ std::string type_name(ElementType type) {
   }
 }
 
-FormText program_text(const Operation& operation, const Places& places, By by) { return {.body = Writer(operation, places, by).text()}; }
+FormText program_text(const Operation& operation, const Places& places, By by, const Owned& owned, const HandedOn& handed_on) {
+  return {.body = Writer(operation, places, by, owned, handed_on).text()};
+}
+
+std::string Owned::count(std::int64_t elements) const { return std::to_string(elements / period * each); }
+std::string Owned::element(const std::string& i) const {
+  const std::string width = std::to_string(each);
+  const std::string rank = "static_cast<int>(m.rank()) * " + width;
+  return i + " / " + width + " * " + std::to_string(period) + " + " + rank + " + " + i + " % " + width;
+}
 
 }  // namespace dwell::tensor::gang
