@@ -126,6 +126,14 @@ DWELL_DEVICE void begin_copy_of(float* to, const float* from) {
   *to = *from;
 #endif
 }
+// Four at once, where both are aligned.
+DWELL_DEVICE void begin_copy_of_four(float* to, const float* from) {
+#if DWELL_ASYNC_COPIES
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address_in_shared(to)), "l"(from) : "memory");
+#else
+  for (u32 i = 0; i < 4; ++i) to[i] = from[i];
+#endif
+}
 DWELL_DEVICE void end_copies() {
 #if DWELL_ASYNC_COPIES
   asm volatile("cp.async.wait_all;" ::: "memory");

@@ -1,6 +1,8 @@
 // Products of matrices of floats, as members of a gang compute them (member.hpp).
 #pragma once
 
+#include <dwell/device/pack.hpp>
+
 #include "tensor/device/member.hpp"
 
 namespace dwell {
@@ -59,6 +61,80 @@ DWELL_DEVICE void multiply_shared(const Member& m, float* to, const float* a, co
       m, a, [b](u32 matrix, u32 d, u32 column) { return b[P::b(matrix, d, column)]; }, bias,
       static_cast<u32>(static_cast<u64>(kAll) * m.rank() / members), static_cast<u32>(static_cast<u64>(kAll) * (m.rank() + 1) / members),
       [to](u32 i, float value) { to[P::to(i / (P::m * P::n), i / P::n % P::m, i % P::n)] = value; });
+}
+
+// ---- Tiles -------------------------------------------------------------------------------------------------------------------------
+// A member copies the rows of a and the columns of b of a tile of the result to its own memory. P has also
+//   tile_rows, tile_columns, which divide m and n; tile_pitch: from a row or column in that memory to the next, in floats; and
+//   packs_a, packs_b: whether four elements along k lie in an aligned pack.
+
+template <class P, u32 threads, u32 lines, bool packs, class Address>
+DWELL_DEVICE void begin_tile(const Member& m, float* to, bool along_k, const Address& address) {
+  if (packs) {
+    constexpr u32 kPacks = P::k / 4;
+    for (u32 i = m.thread(); i < lines * kPacks; i += threads)
+      begin_copy_of_four(to + i / kPacks * P::tile_pitch + i % kPacks * 4, address(i / kPacks, i % kPacks * 4));
+    return;
+  }
+  // Neighbouring threads load neighbours.
+  for (u32 i = m.thread(); i < lines * P::k; i += threads) {
+    const u32 line = along_k ? i / P::k : i % lines;
+    const u32 d = along_k ? i % P::k : i / lines;
+    begin_copy_of(to + line * P::tile_pitch + d, address(line, d));
+  }
+}
+
+// A product whose result lies in global memory, a tile at a time.
+template <class P, u32 members, u32 threads>
+DWELL_DEVICE void multiply_tiles(const Member& m, float* to, const float* a, const float* b, const float* bias, float* tiles) {
+  constexpr u32 kAcross = P::n / P::tile_columns;
+  constexpr u32 kTiles = P::m / P::tile_rows * kAcross;
+  constexpr u32 kOutputs = P::tile_rows * P::tile_columns;
+  constexpr u32 kAtOnce = threads / P::lanes;
+  constexpr u32 kPack = P::k % (4 * P::lanes) == 0 ? 4 : 1;
+  using Numbers = Pack<float, kPack>;
+  float* const rows = tiles;
+  float* const columns = tiles + P::tile_rows * P::tile_pitch;
+  const u32 lane = m.thread() % P::lanes;
+  DWELL_UNROLL_NOT
+  for (u32 tile = m.rank(); tile < P::batch * kTiles; tile += members) {
+    const u32 matrix = tile / kTiles;
+    const u32 first_row = tile % kTiles / kAcross * P::tile_rows;
+    const u32 first_column = tile % kAcross * P::tile_columns;
+    if (tile != m.rank()) m.sync();  // the last tile has been read
+    begin_tile<P, threads, P::tile_rows, P::packs_a>(m, rows, P::a(0, 0, 1) == 1,
+                                                     [&](u32 line, u32 d) { return a + P::a(matrix, first_row + line, d); });
+    begin_tile<P, threads, P::tile_columns, P::packs_b>(m, columns, P::b(0, 1, 0) == 1,
+                                                        [&](u32 line, u32 d) { return b + P::b(matrix, d, first_column + line); });
+    end_copies();
+    m.sync();
+    DWELL_UNROLL_NOT
+    for (u32 turn = 0; turn < kOutputs; turn += kAtOnce) {
+      const u32 mine = turn + m.thread() / P::lanes;
+      const u32 i = mine < kOutputs ? mine : 0;
+      const u32 row = i / P::tile_columns;
+      const u32 column = i % P::tile_columns;
+      const auto* const of_a = reinterpret_cast<const Numbers*>(rows + row * P::tile_pitch);
+      const auto* const of_b = reinterpret_cast<const Numbers*>(columns + column * P::tile_pitch);
+      float sums[kPack] = {};
+      DWELL_UNROLL_BY_4
+      for (u32 d = lane; d < P::k / kPack; d += P::lanes) {
+        const Numbers x = of_a[d];
+        const Numbers y = of_b[d];
+        DWELL_UNROLL
+        for (u32 k = 0; k < kPack; ++k) sums[k] += x.at[k] * y.at[k];
+      }
+      float sum = sums[0];
+      DWELL_UNROLL
+      for (u32 k = 1; k < kPack; ++k) sum += sums[k];
+      sum = over_lanes<P::lanes>(sum, [](float x, float y) { return x + y; });
+      float value = P::alpha() * sum;
+      const u32 at_row = first_row + row;
+      const u32 at_column = first_column + column;
+      if (P::has_bias) value += P::beta() * bias[P::bias(matrix, at_row, at_column)];
+      if (lane == 0 && mine < kOutputs) to[P::to(matrix, at_row, at_column)] = value;
+    }
+  }
 }
 
 // ---- Weights that stay -------------------------------------------------------------------------------------------------------------

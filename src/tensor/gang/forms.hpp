@@ -3,6 +3,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -86,6 +87,18 @@ FormText rows_text(const Operation& operation, const Places& places, By by, std:
 // nothing is handed on.
 FormText product_text(const Operation& operation, const Places& places, By by, std::uint32_t threads, std::int64_t outputs,
                       const std::string& word, const Owned& owned = {});
+// The tile of a product's result that a member computes at a time, from copies of its rows and columns.
+struct Tile {
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  std::int64_t pitch = 0;  // floats from a row or column to the next
+
+  std::uint64_t bytes() const { return static_cast<std::uint64_t>((rows + columns) * pitch) * sizeof(float); }
+};
+// Nothing where tiles do not pay.
+std::optional<Tile> tile_of(const ProductShape& shape, std::uint32_t members);
+// A product in tiles, which lie at `tiles`.
+FormText tiled_text(const Operation& operation, const Places& places, std::uint32_t threads, const Tile& tile, const std::string& tiles);
 // The form in which a member loads the weights that it keeps, of the second tensor of a product.
 FormText weights_text(const Operation& operation, const std::string& to, const std::string& from, std::uint32_t threads,
                       std::int64_t outputs, const Owned& owned);

@@ -117,6 +117,41 @@ FormText product_text(const Operation& operation, const Places& places, By by, s
   return {members, "  multiply_kept<Form, kThreads>(m, " + to + ", " + (word.empty() ? "0" : word) + ", " + a + ", " + b + ", " + bias + ");\n"};
 }
 
+std::optional<Tile> tile_of(const ProductShape& shape, std::uint32_t members) {
+  constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 10U;
+  if (members == 1 || shape.m < 8 || shape.n < 8 || shape.k > 2048) return {};
+  // As square as can be: then its rows and columns are fewest.
+  std::int64_t wanted = std::max<std::int64_t>(shape.outputs() / members, 1);
+  Tile tile{.rows = 1, .columns = 1, .pitch = (shape.k + 31) / 32 * 32 + 4};
+  for (; wanted > 1; wanted /= 2) {
+    const bool taller = (tile.rows <= tile.columns && shape.m % (2 * tile.rows) == 0) || shape.n % (2 * tile.columns) != 0;
+    std::int64_t& side = taller ? tile.rows : tile.columns;
+    if ((taller ? shape.m : shape.n) % (2 * side) != 0) break;
+    side *= 2;
+    if (tile.bytes() <= kMostBytes) continue;
+    side /= 2;
+    break;
+  }
+  if (tile.rows < 2 || tile.columns < 2) return {};
+  return tile;
+}
+
+FormText tiled_text(const Operation& operation, const Places& places, std::uint32_t threads, const Tile& tile, const std::string& tiles) {
+  const ProductShape& shape = operation.product;
+  std::string members = product_shape(operation, threads, tile.rows * tile.columns);
+  members += count("tile_rows", tile.rows) + count("tile_columns", tile.columns) + count("tile_pitch", tile.pitch);
+  const auto packs = [&](std::size_t tensor, std::size_t dim_of_k) {
+    const View& view = operation.tensors[tensor];
+    bool fits = view.strides[dim_of_k] == 1 && view.address % 16 == 0 && shape.k % 4 == 0;
+    for (std::size_t dim = 0; dim < view.strides.size(); ++dim) fits = fits && (dim == dim_of_k || view.strides[dim] % 4 == 0);
+    return std::string(fits ? "true" : "false");
+  };
+  members += constant("bool", "packs_a", packs(ProductWords::a, 2)) + constant("bool", "packs_b", packs(ProductWords::b, 1));
+  const std::string bias = places.size() > ProductWords::bias ? places[ProductWords::bias] : "static_cast<const float*>(nullptr)";
+  return {members, "  multiply_tiles<Form, kMembers, kThreads>(m, " + places[ProductWords::to] + ", " + places[ProductWords::a] + ", " +
+                       places[ProductWords::b] + ", " + bias + ", " + tiles + ");\n"};
+}
+
 FormText weights_text(const Operation& operation, const std::string& to, const std::string& from, std::uint32_t threads,
                          std::int64_t outputs, const Owned& owned) {
   const ProductShape& shape = operation.product;

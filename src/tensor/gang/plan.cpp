@@ -423,13 +423,25 @@ class Planner {
                        .shift = range.extent.first % device::kMemberAlignment});
     }
     for (const Kept& weights : kept_) lives.push_back({.first = 0, .last = last, .bytes = weights.bytes});
+    tiles_at_.clear();
+    for (std::size_t step = 0; step < operations_.size(); ++step) {
+      const std::optional<Tile> tile = tile_for(operations_[step]);
+      if (!tile) continue;
+      tiles_at_.emplace(step, lives.size());
+      lives.push_back({.first = step, .last = step, .bytes = tile->bytes()});
+    }
     const std::uint64_t bytes = place(lives, device::kMemberAlignment);
     // The list takes some words a step.
     if (bytes + list_bytes() > limits_.local_bytes) return false;
     for (std::size_t i = 0; i < local.size(); ++i) local[i]->place = lives[i].place;
     for (std::size_t i = 0; i < kept_.size(); ++i) kept_[i].place = lives[local.size() + i].place;
+    for (auto& [step, at] : tiles_at_) at = lives[at].place;
     plan_.local_bytes = bytes;
     return true;
+  }
+  std::optional<Tile> tile_for(const Operation& operation) {
+    if (operation.kind != NotedOperation::Kind::product || !is_shared(operation)) return {};
+    return tile_of(operation.product, plan_.members);
   }
   std::uint64_t list_bytes() const {
     std::uint64_t words = 16;
@@ -609,6 +621,12 @@ class Planner {
     }
     Places places;
     for (const View& view : operation.tensors) places.push_back(place_in(step, view));
+    if (const std::optional<Tile> tile = tile_for(operation)) {
+      const std::uint64_t at = tiles_at_.at(static_cast<std::size_t>(&operation - operations_.data()));
+      step.uses.push_back({true, {at, at + tile->bytes()}, true});
+      const std::string tiles = local_at(step, "float", at);
+      return add(step, tiled_text(operation, places, plan_.threads, *tile, tiles), remark_of(operation) + ", in tiles");
+    }
     const By by = is_shared(operation) ? By::shared : By::each;
     const std::int64_t outputs = by == By::shared ? outputs_of_member(operation) : operation.product.outputs();
     switch (operation.kind) {
@@ -724,6 +742,7 @@ class Planner {
   std::vector<Kept> kept_;
   std::map<WeightsKey, std::size_t> kept_at_;
   std::vector<Ownership> ownership_;  // by operation
+  std::map<std::size_t, std::uint64_t> tiles_at_;  // places of tiles, by operation
   Plan plan_;
 
   std::map<FormText, std::size_t> forms_;
