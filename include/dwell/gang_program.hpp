@@ -33,10 +33,9 @@ struct GangSettings {
   std::uint32_t members = 0;  // of the gang; 0: as many as the plan finds best. On a CPU always one
 };
 
-// A program that does the operations of a list on the memory that they name, one run behind the other. On CUDA an ordinary kernel: a gang of
-// thread blocks that are all on the device, each a member; on the CPU a task. Members have small tensors in memory of their own and do most
-// steps on these, so that dependent steps cross no member; they share products of matrices out, keep their part of what is multiplied with
-// from step to step, and hand results on as words that carry the number of the exchange (docs/loops.md).
+// Runs the operations of a list on the memory that they name, as one program. On CUDA it is an ordinary kernel: a gang of thread blocks,
+// its members, which are all on the device at once. On the CPU it is a task. Each member runs most steps on its own copies of small
+// tensors, so dependent steps cross no member. Members share large products and large tensors out (docs/loops.md).
 //
 // Elementwise operations give the bits that the batch's tasks give. Sums of products and of rows are added in another order, the same in
 // each run of the same plan.
@@ -45,10 +44,10 @@ struct GangSettings {
 class GangProgram {
  public:
   // Plans and compiles; waits for the compiler. `needed`: whether someone may read this memory behind a run; other results are not stored.
-  // The memory that the operations name must live as long as the program and its runs.
-  // Throws errc::unsupported with the reason if the operations do not fit a gang: an operation without a form (an index, 16-bit products,
-  // long rows), tensors beyond a member's memory, results of more than 48 KiB beside products that are shared out. Throws errc::closed,
-  // errc::out_of_memory, and as Runtime::compile.
+  // The memory that the operations name must live as long as the program and its runs. A batch frees its own in `flush`: results in the
+  // list must not lie where they are read (batch.mm(x, x, w)). Throws errc::unsupported with the reason if the operations do not fit a
+  // gang: an operation without a form (an index, 16-bit products, long rows), tensors beyond a member's memory, and for a single member an
+  // operation that is too large (docs/loops.md has the limits). Throws errc::closed, errc::out_of_memory, and as Runtime::compile.
   GangProgram(Runtime& runtime, const OperationList& operations, const std::function<bool(const TensorView::Extent&)>& needed,
               const GangSettings& settings = {});
   ~GangProgram();
@@ -58,7 +57,7 @@ class GangProgram {
   GangProgram& operator=(const GangProgram&) = delete;
 
   // Runs the program once and returns at once. On CUDA in the user's stream (LaunchConfig::stream; null: the runtime's), behind what the
-  // stream has; on the CPU behind all tasks that have been submitted. Throws as Kernel::launch and Runtime::submit.
+  // stream has; on the CPU behind all tasks that have been submitted. Throws as the launch of a kernel, and as Runtime::submit.
   Ticket launch(void* stream = nullptr) const;
 
   // Runs the program once in the user's stream, also while that is captured into a CUDA graph: cheaper, without a ticket (PreparedLaunch:

@@ -46,8 +46,8 @@ class KernelBase;
 
 }  // namespace detail
 
-// A launch whose arguments and limits have been checked once, made by Kernel::prepare. A handle: copies name the same one, and keep the
-// program loaded. All members may be called from any thread.
+// A launch whose arguments and limits have been checked once, made by `prepare` of a kernel. A handle: copies name the same one, and keep
+// the program loaded. All members may be called from any thread.
 class PreparedLaunch {
  public:
   PreparedLaunch() = default;
