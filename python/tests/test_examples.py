@@ -36,7 +36,7 @@ DOCUMENTS = [str(path.relative_to(ROOT)) for path in [ROOT / "README.md", *sorte
 @pytest.mark.parametrize("document", [document for document in DOCUMENTS if programs(document)])
 def test_programs_in_the_documentation(document):
     """Runs all programs of a document in one namespace."""
-    if document in ("docs/choose.md", "docs/torch.md"):
+    if document in ("docs/choose.md", "docs/loops.md", "docs/torch.md"):
         pytest.importorskip("torch")
     run_python("\n".join([BEFORE.get(document, ""), *programs(document)]), timeout=500)  # the extension for PyTorch may have to be built
 
