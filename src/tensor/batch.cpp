@@ -444,6 +444,8 @@ void Batch::submit_programs(bool counts) {
   if (!all.copies.empty() && !all.tickets.empty() && all.tickets.back().captured())
     throw Error(errc::unsupported,
                 "capture: a result that is written where it is read takes memory in between, which a graph does not keep");
+  if (all.noted != nullptr)
+    for (Buffer<std::byte>& copy : all.copies) all.noted->copies.push_back(std::move(copy));
   all.copies.clear();
 }
 

@@ -26,6 +26,7 @@ struct GangState {
   std::uint32_t threads = 1;
   std::uint32_t steps = 0;
   std::string source;
+  std::shared_ptr<const Noted> noted;  // has memory that the operations name
   Buffer<std::uint32_t> list;
   // CUDA: the words of exchanges, and the number of the last one of each member.
   Module module;
@@ -114,6 +115,7 @@ GangProgram::GangProgram(Runtime& runtime, const OperationList& operations, cons
   tensor::gang::Source source = tensor::gang::source_of(plan, limits.on_cuda);
   tensor::GangState& state = *state_;
   state.runtime = &runtime;
+  state.noted = operations.state_;
   state.members = plan.members;
   state.threads = plan.threads;
   state.steps = tensor::steps_of(plan);

@@ -223,6 +223,15 @@ TEST_P(GangProgramsTest, ALargeBatchOfRows) {
   for (const std::uint32_t members : {0U, 5U, 64U}) check(work, members);
 }
 
+TEST_P(GangProgramsTest, ResultsWhereOperandsLie) {
+  const TensorView x = tensor({16, 16});
+  const TensorView w = tensor({16, 16}, 0.2F);
+  check([&](Batch& batch) {
+    batch.mm(x, x, w);
+    batch.assign(x, Expression(x.transpose(0, 1)) + w);
+  });
+}
+
 TEST_P(GangProgramsTest, OtherTypes) {
   const TensorView x = tensor({300});
   const Buffer<double> doubles = runtime().allocate<double>(300);

@@ -66,21 +66,25 @@ DWELL_DEVICE void multiply_shared(const Member& m, float* to, const float* a, co
 // ---- Tiles -------------------------------------------------------------------------------------------------------------------------
 // A member copies the rows of a and the columns of b of a tile of the result to its own memory. P has also
 //   tile_rows, tile_columns, which divide m and n; tile_pitch: from a row or column in that memory to the next, in floats; and
-//   packs_a, packs_b: whether four elements along k lie in an aligned pack.
+//   global_a, global_b: whether the operands lie in global memory, not in the member's; and packs_a, packs_b: whether four elements along k
+//   lie in an aligned pack there.
 
-template <class P, u32 threads, u32 lines, bool packs, class Address>
+// `global`: where the operand lies; a copy within the member's memory is an ordinary one.
+template <class P, u32 threads, u32 lines, bool packs, bool global, class Address>
 DWELL_DEVICE void begin_tile(const Member& m, float* to, bool along_k, const Address& address) {
-  if (packs) {
-    constexpr u32 kPacks = P::k / 4;
-    for (u32 i = m.thread(); i < lines * kPacks; i += threads)
-      begin_copy_of_four(to + i / kPacks * P::tile_pitch + i % kPacks * 4, address(i / kPacks, i % kPacks * 4));
-    return;
-  }
-  // Neighbouring threads load neighbours.
-  for (u32 i = m.thread(); i < lines * P::k; i += threads) {
-    const u32 line = along_k ? i / P::k : i % lines;
-    const u32 d = along_k ? i % P::k : i / lines;
-    begin_copy_of(to + line * P::tile_pitch + d, address(line, d));
+  constexpr u32 kAtOnce = packs ? 4 : 1;
+  constexpr u32 kPerLine = P::k / kAtOnce;
+  for (u32 i = m.thread(); i < lines * kPerLine; i += threads) {
+    // Neighbouring threads load neighbours.
+    const u32 line = packs || along_k ? i / kPerLine : i % lines;
+    const u32 d = (packs || along_k ? i % kPerLine : i / lines) * kAtOnce;
+    float* const at = to + line * P::tile_pitch + d;
+    if (!global)
+      *at = *address(line, d);
+    else if (packs)
+      begin_copy_of_four(at, address(line, d));
+    else
+      begin_copy_of(at, address(line, d));
   }
 }
 
@@ -102,9 +106,9 @@ DWELL_DEVICE void multiply_tiles(const Member& m, float* to, const float* a, con
     const u32 first_row = tile % kTiles / kAcross * P::tile_rows;
     const u32 first_column = tile % kAcross * P::tile_columns;
     if (tile != m.rank()) m.sync();  // the last tile has been read
-    begin_tile<P, threads, P::tile_rows, P::packs_a>(m, rows, P::a(0, 0, 1) == 1,
+    begin_tile<P, threads, P::tile_rows, P::packs_a, P::global_a>(m, rows, P::a(0, 0, 1) == 1,
                                                      [&](u32 line, u32 d) { return a + P::a(matrix, first_row + line, d); });
-    begin_tile<P, threads, P::tile_columns, P::packs_b>(m, columns, P::b(0, 1, 0) == 1,
+    begin_tile<P, threads, P::tile_columns, P::packs_b, P::global_b>(m, columns, P::b(0, 1, 0) == 1,
                                                         [&](u32 line, u32 d) { return b + P::b(matrix, d, first_column + line); });
     end_copies();
     m.sync();

@@ -119,7 +119,7 @@ FormText product_text(const Operation& operation, const Places& places, By by, s
 
 std::optional<Tile> tile_of(const ProductShape& shape, std::uint32_t members) {
   constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 10U;
-  if (members == 1 || shape.m < 8 || shape.n < 8 || shape.k > 2048) return {};
+  if (members == 1 || shape.m < 8 || shape.n < 8 || shape.k < 16 || shape.k > 2048) return {};
   // As square as can be: then its rows and columns are fewest.
   std::int64_t wanted = std::max<std::int64_t>(shape.outputs() / members, 1);
   Tile tile{.rows = 1, .columns = 1, .pitch = (shape.k + 31) / 32 * 32 + 4};
@@ -140,12 +140,15 @@ FormText tiled_text(const Operation& operation, const Places& places, std::uint3
   const ProductShape& shape = operation.product;
   std::string members = product_shape(operation, threads, tile.rows * tile.columns);
   members += count("tile_rows", tile.rows) + count("tile_columns", tile.columns) + count("tile_pitch", tile.pitch);
+  const auto is_global = [&](std::size_t tensor) { return places[tensor].starts_with("m.global"); };
   const auto packs = [&](std::size_t tensor, std::size_t dim_of_k) {
     const View& view = operation.tensors[tensor];
-    bool fits = view.strides[dim_of_k] == 1 && view.address % 16 == 0 && shape.k % 4 == 0;
+    bool fits = is_global(tensor) && view.strides[dim_of_k] == 1 && view.address % 16 == 0 && shape.k % 4 == 0;
     for (std::size_t dim = 0; dim < view.strides.size(); ++dim) fits = fits && (dim == dim_of_k || view.strides[dim] % 4 == 0);
     return std::string(fits ? "true" : "false");
   };
+  members += constant("bool", "global_a", is_global(ProductWords::a) ? "true" : "false");
+  members += constant("bool", "global_b", is_global(ProductWords::b) ? "true" : "false");
   members += constant("bool", "packs_a", packs(ProductWords::a, 2)) + constant("bool", "packs_b", packs(ProductWords::b, 1));
   const std::string bias = places.size() > ProductWords::bias ? places[ProductWords::bias] : "static_cast<const float*>(nullptr)";
   return {members, "  multiply_tiles<Form, kMembers, kThreads>(m, " + places[ProductWords::to] + ", " + places[ProductWords::a] + ", " +

@@ -1,9 +1,12 @@
 // Operations of a batch, as it submits them, for a program of the whole.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
+
+#include <dwell/buffer.hpp>
 
 namespace dwell::tensor {
 
@@ -18,6 +21,7 @@ struct NotedOperation {
 // The operations in the order of their submission, which is one that respects their dependencies.
 struct Noted {
   std::vector<NotedOperation> operations = {};
+  std::vector<Buffer<std::byte>> copies = {};  // memory of the batch's own that they name
 
   void add(NotedOperation::Kind kind, std::span<const std::uint32_t> words) {
     operations.push_back({kind, std::vector<std::uint32_t>(words.begin(), words.end())});

@@ -165,7 +165,10 @@ void end_recording(std::int64_t number, std::int64_t members) {
   const auto recording = recordings().of(number).second;
   recording->stop();
   recording->end();
-  if (members >= 0) recording->compile(static_cast<std::uint32_t>(members));
+  if (members >= 0)
+    recording->compile(static_cast<std::uint32_t>(members));
+  else
+    recording->leave_as_tasks();
 }
 // Waits until the recording is compiled as a whole. Returns an empty string, or why it is not.
 std::string wait_compiled(std::int64_t number) {

@@ -1,5 +1,6 @@
 #include "recording.hpp"
 
+#include <c10/core/Event.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
 
 #include <algorithm>
@@ -142,12 +143,24 @@ void Recording::compile(std::uint32_t members) {
   });
 }
 
+void Recording::leave_as_tasks() {
+  const std::lock_guard lock(mutex_);
+  refusal_ = "it was recorded with whole=False";
+}
+
 void Recording::wait_compiled() {
   if (compiler_.joinable()) compiler_.join();
 }
 
 void Recording::enqueue(const GangProgram& whole, const c10::Stream& stream, void* handle) {
-  if (std::ranges::find(streams_, stream) == streams_.end()) streams_.push_back(stream);
+  // Runs that overlap would take each other's words for their own.
+  if (!streams_.empty() && streams_.back() != stream) {
+    c10::Event event(stream.device_type());
+    event.record(streams_.back());
+    event.block(stream);
+  }
+  std::erase(streams_, stream);
+  streams_.push_back(stream);
   whole.enqueue(handle);
 }
 

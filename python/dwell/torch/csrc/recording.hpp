@@ -50,11 +50,13 @@ class Recording {
   void end();
   // Compiles it as a whole in the background, once it has ended: `members` as GangSettings has them. A failure is kept for `refusal`.
   void compile(std::uint32_t members);
+  // Or does not, as the program wants it.
+  void leave_as_tasks();
   // Waits until that has ended, if it has begun.
   void wait_compiled();
   // The program of the whole; null while there is none.
   const GangProgram* whole() const { return whole_is_there_.load(std::memory_order_acquire) ? &*whole_ : nullptr; }
-  // Runs it in a stream. The stream is noted for `wait_streams`. Called by one thread at a time.
+  // Runs it in a stream, behind all its other runs. The stream is noted for `wait_streams`. Called by one thread at a time.
   void enqueue(const GangProgram& whole, const c10::Stream& stream, void* handle);
   // Waits until all streams have passed the runs of the program, which it must outlive.
   void wait_streams();
@@ -88,7 +90,7 @@ class Recording {
   OperationList operations_;
   std::optional<GangProgram> whole_;  // written by compiler_, before whole_is_there_
   std::atomic<bool> whole_is_there_{false};
-  std::vector<c10::Stream> streams_;  // with runs of it
+  std::vector<c10::Stream> streams_;  // with runs of it, the last one's at the end
   std::string refusal_;               // guarded by mutex_
   std::thread compiler_;
 
