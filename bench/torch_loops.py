@@ -119,7 +119,7 @@ def first_line(error: BaseException) -> str:
 
 
 class Bench:
-    def __init__(self, device: str, *, short: bool, budget: float, compile_seconds: float, sides: frozenset[str]) -> None:
+    def __init__(self, device: str, *, short: bool, budget: float, compile_seconds: float, sides: frozenset[str] = frozenset()) -> None:
         self.device = device
         self.cuda = device.startswith("cuda")
         self.short = short
