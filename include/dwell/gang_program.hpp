@@ -38,7 +38,7 @@ struct GangSettings {
 // tensors, so dependent steps cross no member. Members share large products and large tensors out (docs/loops.md).
 //
 // Elementwise operations give the bits that the batch's tasks give. Sums of products and of rows are added in another order, the same in
-// each run of the same plan.
+// each run of the same plan; on a CPU it depends on the width of the processor's vectors too.
 //
 // Members may be called from any thread; runs of one program must not overlap: they are ordered by their stream, or by their tickets.
 class GangProgram {

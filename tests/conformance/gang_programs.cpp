@@ -232,6 +232,33 @@ TEST_P(GangProgramsTest, ResultsWhereOperandsLie) {
   });
 }
 
+// Sizes that no vector divides, and all orders of the elements.
+TEST_P(GangProgramsTest, ProductsOfAllLayouts) {
+  const std::int64_t shapes[][3] = {{1, 64, 33},  {1, 7, 8},  {8, 8, 8},    {3, 5, 7}, {5, 9, 2},
+                                    {33, 1, 100}, {12, 1, 3}, {17, 13, 40}, {2, 70, 1}};
+  for (const auto& [m, n, k] : shapes) {
+    const TensorView a = tensor({2, m, k});
+    const TensorView a_turned = tensor({2, k, m});
+    const TensorView b = tensor({2, k, n});
+    const TensorView b_turned = tensor({2, n, k});
+    const TensorView row = tensor({n});
+    const TensorView sums = tensor({m, n});
+    std::vector<TensorView> results;
+    for (int i = 0; i < 8; ++i) results.push_back(i % 2 == 0 ? tensor({2, m, n}) : tensor({2, n, m}).transpose(1, 2));
+    check(
+        [&](Batch& batch) {
+          for (std::size_t i = 0; i < results.size(); ++i)
+            batch.bmm(results[i], i < 4 ? a : a_turned.transpose(1, 2), i % 4 < 2 ? b : b_turned.transpose(1, 2));
+          const TensorView left = a.slice(0, 1, 1).reshape({m, k});
+          const TensorView right = b_turned.slice(0, 1, 1).reshape({n, k}).transpose(0, 1);
+          batch.addmm(sums, row, left, right, -0.5, 2);
+          batch.addmm(sums, sums, left, right);
+        },
+        1, 2);
+    if (HasFatalFailure()) return;
+  }
+}
+
 TEST_P(GangProgramsTest, OtherTypes) {
   const TensorView x = tensor({300});
   const Buffer<double> doubles = runtime().allocate<double>(300);

@@ -25,10 +25,15 @@ std::string hash_of(std::string_view text) {
   return digits;
 }
 
-constexpr const char* kBegin = R"(#include "tensor/device/element.hpp"
+constexpr const char* kHeaders = R"(#include "tensor/device/element.hpp"
 #include "tensor/device/member_product.hpp"
 #include "tensor/device/member_rows.hpp"
-
+)";
+constexpr const char* kHeadersOnCpu = R"(#include "tensor/device/element.hpp"
+#include "tensor/device/member_product_cpu.hpp"
+#include "tensor/device/member_rows.hpp"
+)";
+constexpr const char* kBegin = R"(
 using namespace dwell;
 using namespace dwell::device;
 
@@ -95,7 +100,8 @@ std::uint64_t list_bytes(const Plan& plan) {
 }
 
 Source source_of(const Plan& plan, bool on_cuda) {
-  std::string text = kBegin;
+  std::string text = on_cuda ? kHeaders : kHeadersOnCpu;
+  text += kBegin;
   text += constant("kMembers", plan.members) + constant("kThreads", plan.threads) + constant("kExchanged", plan.exchanged);
   text += constant("kListWords", plan.list.size()) + constant("kListBytes", list_bytes(plan));
   std::string cases;
@@ -110,7 +116,8 @@ Source source_of(const Plan& plan, bool on_cuda) {
     cases += "      case " + std::to_string(i + 1) + ": " + name + "(m, at + 1); break;\n";
   }
   const std::vector<std::size_t> steps = steps_of(plan);
-  if (steps.size() > kMostWrittenOut) {
+  // A CPU hardly notices the list, and its compiler would make the same loops anew for each step.
+  if (!on_cuda || steps.size() > kMostWrittenOut) {
     text += kRun + cases + kNext;
   } else {
     text += "\nDWELL_DEVICE void run_list(Member& m, const u32* list) {\n";
