@@ -161,6 +161,9 @@ TEST_P(GangProgramsTest, SmallMatricesAndReductions) {
     batch.mean(bias, soft, {0});
     batch.bmm(products, batches, batches.transpose(1, 2));
     batch.logsumexp(weight.slice(0, 0, 32), products.reshape({32, 8}), {1});
+    batch.var(weight.slice(0, 40, 8), norm, {1}, 1);
+    batch.var(weight.slice(0, 50, 20), norm.slice(1, 3, 20), {0}, 0);
+    batch.norm(weight.slice(0, 80, 7), soft.slice(0, 1, 7), 2, {1});
   });
 }
 

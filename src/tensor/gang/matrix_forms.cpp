@@ -168,6 +168,7 @@ FormText rows_text(const Operation& operation, const Places& places, By by, std:
   const RowsWords words(operation.words.data());
   const std::uint32_t row_dims = words.row_dims();
   std::string text = count("rows", words.rows()) + count("columns", words.columns()) + count("lanes", lanes_of(words.rows(), words.columns(), threads));
+  if (threads == 1) text += "  using Number = " + std::string(words.number() == device::NumberClass::f64 ? "double" : "float") + ";\n";
   const auto named = [&](const std::string& type, const std::string& name, unsigned value) {
     text += constant(type, name, "static_cast<" + type + ">(" + std::to_string(value) + ")");
   };

@@ -76,7 +76,9 @@ Operation rows_of(const NotedOperation& noted) {
   const RowsWords words(noted.words.data());
   Operation operation{.kind = noted.kind, .words = noted.words};
   const std::string what = "a reduction ";
-  if (words.number() != device::NumberClass::f32) operation.refusal = what + "of other numbers than floats of 32 bits";
+  // A batch computes moments of floats in f64 on a CPU.
+  const bool wide_moments = words.number() == device::NumberClass::f64 && words.statistic() == device::RowStatistic::moments;
+  if (words.number() != device::NumberClass::f32 && !wide_moments) operation.refusal = what + "of other numbers than floats of 32 bits";
   if (words.phase() != RowPhase::whole) refuse_form(what + "of rows that are long enough to be cut");
   if (words.result() == RowResult::place || words.result() == RowResult::running) operation.refusal = what + "to places, and running sums";
   if (words.map() != RowMap::none && words.map() != RowMap::square && words.map() != RowMap::abs) operation.refusal = what + "of this kind";

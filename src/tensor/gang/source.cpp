@@ -31,7 +31,7 @@ constexpr const char* kHeaders = R"(#include "tensor/device/element.hpp"
 )";
 constexpr const char* kHeadersOnCpu = R"(#include "tensor/device/element.hpp"
 #include "tensor/device/member_product_cpu.hpp"
-#include "tensor/device/member_rows.hpp"
+#include "tensor/device/member_rows_cpu.hpp"
 )";
 constexpr const char* kBegin = R"(
 using namespace dwell;
