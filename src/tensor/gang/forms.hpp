@@ -81,7 +81,8 @@ struct Owned {
 // What a step hands on to the other members: tensors by their places in the operation, and expressions of their first words.
 using HandedOn = std::vector<std::pair<std::size_t, std::string>>;
 
-FormText program_text(const Operation& operation, const Places& places, By by, const Owned& owned = {}, const HandedOn& handed_on = {});
+FormText program_text(const Operation& operation, const Places& places, By by, std::uint32_t threads, const Owned& owned = {},
+                      const HandedOn& handed_on = {});
 FormText rows_text(const Operation& operation, const Places& places, By by, std::uint32_t threads);
 // `outputs`: elements of the result that a member computes. `word`: an expression of the first word of its exchange, for parts; empty if
 // nothing is handed on.

@@ -602,7 +602,7 @@ class Planner {
       for (const View& view : operation.tensors) places.push_back(place_in(step, view));
       HandedOn handed_on;
       for (const std::size_t i : ownership.handed_on) handed_on.emplace_back(i, word_in(step, operation.tensors[i]));
-      add(step, program_text(operation, places, By::own, ownership.owned, handed_on), remark_of(operation) + ", what a member owns");
+      add(step, program_text(operation, places, By::own, plan_.threads, ownership.owned, handed_on), remark_of(operation) + ", what a member owns");
       if (!handed_on.empty()) tell(step);
       return;
     }
@@ -630,7 +630,7 @@ class Planner {
     const By by = is_shared(operation) ? By::shared : By::each;
     const std::int64_t outputs = by == By::shared ? outputs_of_member(operation) : operation.product.outputs();
     switch (operation.kind) {
-      case NotedOperation::Kind::program: return add(step, program_text(operation, places, by), remark_of(operation));
+      case NotedOperation::Kind::program: return add(step, program_text(operation, places, by, plan_.threads), remark_of(operation));
       case NotedOperation::Kind::product: return add(step, product_text(operation, places, by, plan_.threads, outputs, ""), remark_of(operation));
       default: return add(step, rows_text(operation, places, by, plan_.threads), remark_of(operation));
     }

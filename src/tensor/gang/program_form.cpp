@@ -1,11 +1,13 @@
 // The text of elementwise programs.
-#include <array>
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tensor/device/program.hpp"
 #include "tensor/gang/forms.hpp"
+#include "tensor/promotion.hpp"
 
 namespace dwell::tensor::gang {
 
@@ -48,15 +50,40 @@ std::string offset_text(const View& view) {
   return text.empty() ? "0" : text;
 }
 
+// Returns whether a CPU's compiler may do an instruction for several elements at once: it calls no function of the language's library.
+bool is_vectorized(Instruction in) {
+  if (in.code() < Instruction::kFirstOp) return true;
+  const auto op = static_cast<TensorOp>(in.code() - Instruction::kFirstOp);
+  if (op == TensorOp::fmax || op == TensorOp::fmin) return false;
+  switch (op) {
+#define DWELL_CASE(name, ...) case TensorOp::name:
+    DWELL_LIGHT_OPS(DWELL_CASE)
+    DWELL_COMPARISONS(DWELL_CASE)
+    DWELL_LOGICAL_OPS(DWELL_CASE)
+    DWELL_LIGHT_FLOAT_OPS(DWELL_CASE)
+    DWELL_BITWISE_OPS(DWELL_CASE)
+#undef DWELL_CASE
+    case TensorOp::where:
+    case TensorOp::reciprocal:
+    case TensorOp::sqrt:
+    case TensorOp::rsqrt:
+    case TensorOp::lerp:
+    case TensorOp::leaky_relu:
+    case TensorOp::hardsigmoid:
+    case TensorOp::hardswish: return true;
+    default: return false;
+  }
+}
+
 class Writer {
  public:
   Writer(const Operation& operation, const Places& places, By by, const Owned& owned, const HandedOn& handed_on)
       : program_(operation.words.data()), operation_(operation), places_(places), by_(by), owned_(owned), handed_on_(handed_on) {}
 
+  // For many threads, which take elements in turn.
   std::string text() {
     const View& first = operation_.tensors.front();
-    for (std::size_t i = 0; i < operation_.tensors.size(); ++i)
-      line("  auto* const t" + std::to_string(i) + " = " + places_[i] + ";");
+    name_tensors();
     const bool each = by_ == By::each;
     if (by_ == By::own) {
       line("  for (int i = static_cast<int>(m.thread()); i < " + owned_.count(program_.elements()) + "; i += kThreads) {");
@@ -76,15 +103,8 @@ class Writer {
         below *= first.sizes[dim];
       }
     }
-    const std::string slot = program_.wide() ? "u64" : "float";
-    line("    " + slot + " s{};");
-    for (std::uint32_t i = 0; i < program_.instructions(); ++i) {
-      const Instruction in(program_.code()[i]);
-      if (in.code() == static_cast<std::uint32_t>(Step::keep) && !kept_.at(in.operand())) {
-        kept_.at(in.operand()) = true;
-        line("    " + slot + " k" + std::to_string(in.operand()) + "{};");
-      }
-    }
+    line("    " + slot() + " s{};");
+    for (const std::uint32_t kept : kept_slots()) line("    " + slot() + " k" + std::to_string(kept) + "{};");
     for (std::uint32_t i = 0; i < program_.instructions(); ++i) step(Instruction(program_.code()[i]));
     // Read back: a program may store to a tensor several times.
     for (const auto& [tensor, word] : handed_on_) line("    m.put(" + word + " + e, " + element(static_cast<std::uint32_t>(tensor)) + ");");
@@ -92,7 +112,84 @@ class Writer {
     return text_;
   }
 
+  // For one thread: loops over the last dimension that the compiler vectorizes. A call of a function would keep a loop from that, so an
+  // instruction that calls one has a loop of its own, and slots are arrays.
+  std::string text_of_one_thread() {
+    const std::vector<std::int64_t>& sizes = operation_.tensors.front().sizes;
+    const std::int64_t last = sizes.size() > 1 ? sizes.back() : static_cast<std::int64_t>(program_.elements());
+    name_tensors();
+    for (std::size_t dim = 0; dim + 1 < sizes.size(); ++dim) {
+      const std::string i = "i" + std::to_string(dim);
+      line("  for (int " + i + " = 0; " + i + " < " + std::to_string(sizes[dim]) + "; ++" + i + ")");
+    }
+    bool all_vectorized = true;
+    for (std::uint32_t i = 0; i < program_.instructions(); ++i) all_vectorized &= is_vectorized(Instruction(program_.code()[i]));
+    if (all_vectorized) {
+      begin_loop(sizes, std::to_string(last), "j", false);
+      for (std::uint32_t i = 0; i < program_.instructions(); ++i) step(Instruction(program_.code()[i]));
+      line("    }");
+      return text_;
+    }
+    const std::int64_t at_once = std::min(last, kAtOnce);
+    line("  for (int first = 0; first < " + std::to_string(last) + "; first += " + std::to_string(at_once) + ") {");
+    const std::string rest = std::to_string(last) + " - first";
+    const std::string most = std::to_string(at_once);
+    line("    const int count = " + (last % at_once == 0 ? most : rest + " < " + most + " ? " + rest + " : " + most) + ";");
+    line("    " + slot() + " slots[" + most + "] = {};");
+    for (const std::uint32_t kept : kept_slots()) line("    " + slot() + " kept_" + std::to_string(kept) + "[" + most + "] = {};");
+    bool open = false;
+    for (std::uint32_t i = 0; i < program_.instructions(); ++i) {
+      const Instruction in(program_.code()[i]);
+      const bool alone = !is_vectorized(in);
+      if (open && alone) line("    }");
+      if (!open || alone) begin_loop(sizes, "count", "first + j", true);
+      step(in);
+      if (alone) line("    }");
+      open = !alone;
+    }
+    if (open) line("    }");
+    line("  }");
+    return text_;
+  }
+
  private:
+  static constexpr std::int64_t kAtOnce = 64;  // elements, whose slots stay in the processor's first cache
+
+  void name_tensors() {
+    for (std::size_t i = 0; i < operation_.tensors.size(); ++i) line("  auto* const t" + std::to_string(i) + " = " + places_[i] + ";");
+  }
+  // Temporaries, in the order in which they are set.
+  std::vector<std::uint32_t> kept_slots() const {
+    std::vector<std::uint32_t> slots;
+    for (std::uint32_t i = 0; i < program_.instructions(); ++i) {
+      const Instruction in(program_.code()[i]);
+      if (in.code() == static_cast<std::uint32_t>(Step::keep) && std::ranges::find(slots, in.operand()) == slots.end())
+        slots.push_back(in.operand());
+    }
+    return slots;
+  }
+  std::string slot() const { return program_.wide() ? "u64" : "float"; }
+  // Begins a loop over so many elements of the last dimension, with the names that steps use. `arrays`: slots live from loop to loop.
+  void begin_loop(const std::vector<std::int64_t>& sizes, const std::string& count, const std::string& last, bool arrays) {
+    line("    DWELL_INDEPENDENT_STEPS");
+    line("    for (int j = 0; j < " + count + "; ++j) {");
+    std::string element = last;
+    if (sizes.size() > 1) {
+      const std::string name = "i" + std::to_string(sizes.size() - 1);
+      line("      const int " + name + " = " + last + ";");
+      element = "i0";
+      for (std::size_t dim = 1; dim < sizes.size(); ++dim)
+        element = "(" + element + ") * " + std::to_string(sizes[dim]) + " + i" + std::to_string(dim);
+    }
+    line("      const int e = " + element + ";");
+    line("      (void)e;");
+    line(arrays ? "      auto& s = slots[j];" : "      " + slot() + " s{};");
+    for (const std::uint32_t kept : kept_slots()) {
+      const std::string number = std::to_string(kept);
+      line(arrays ? "      auto& k" + number + " = kept_" + number + "[j];" : "      " + slot() + " k" + number + "{};");
+    }
+  }
+
   void line(const std::string& text) { text_ += text + "\n"; }
   std::string element(std::uint32_t tensor) const {
     return "t" + std::to_string(tensor) + "[" + offset_text(operation_.tensors[tensor]) + "]";
@@ -155,7 +252,6 @@ class Writer {
   const By by_;
   const Owned& owned_;
   const HandedOn& handed_on_;
-  std::array<bool, device::kMaxTemporaries> kept_{};
   std::string text_;
 };
 
@@ -176,8 +272,10 @@ std::string type_name(ElementType type) {
   }
 }
 
-FormText program_text(const Operation& operation, const Places& places, By by, const Owned& owned, const HandedOn& handed_on) {
-  return {.body = Writer(operation, places, by, owned, handed_on).text()};
+FormText program_text(const Operation& operation, const Places& places, By by, std::uint32_t threads, const Owned& owned,
+                      const HandedOn& handed_on) {
+  Writer writer(operation, places, by, owned, handed_on);
+  return {.body = threads == 1 ? writer.text_of_one_thread() : writer.text()};
 }
 
 std::string Owned::count(std::int64_t elements) const { return std::to_string(elements / period * each); }
