@@ -73,10 +73,19 @@ gang::Limits limits_of(const Runtime& runtime, const GangSettings& settings) {
   return limits;
 }
 
-// As operators that run programs: without contraction, so that elementwise steps give the bits of the batch's tasks.
+// As operators that run programs: without contraction, so that elementwise steps give the bits of the batch's tasks. On a CPU also with
+// the widest vectors that the processor has and that pay, and without errno and exceptions' flags, which nobody reads: these keep the bits.
 CompileOptions options_of(const Runtime& runtime, bool on_cuda) {
   CompileOptions options = on_cuda ? CompileOptions{} : runtime.options().compile;
   options.contract = false;
+  if (on_cuda || options.debug) return options;
+  std::vector<std::string> flags{"-fno-math-errno", "-fno-trapping-math"};
+#if defined(__x86_64__)
+  const bool is_chosen = std::ranges::any_of(options.flags, [](const std::string& flag) { return flag.starts_with("-m"); });
+  if (!is_chosen && __builtin_cpu_supports("avx2") != 0) flags.emplace_back("-mavx2");
+#endif
+  // Those of the user come last.
+  options.flags.insert(options.flags.begin(), flags.begin(), flags.end());
   return options;
 }
 
