@@ -402,6 +402,10 @@ class Planner {
     }
   }
 
+  // Returns whether the member's memory is better for it. On a CPU that is memory as any other: it only has intermediate results, which
+  // share places there that stay in the caches.
+  bool is_worth_a_copy(const Range& range) const { return limits_.on_cuda || (range.written() && !range.out); }
+
   bool try_to_place() {
     std::vector<Life> lives;
     const std::size_t last = operations_.size();
@@ -414,7 +418,7 @@ class Planner {
     }
     std::vector<Range*> local;
     for (Range& range : ranges_) {
-      range.local = range.used && !range.shared && range.bytes() <= kMostLocal;
+      range.local = range.used && !range.shared && range.bytes() <= kMostLocal && is_worth_a_copy(range);
       if (!range.local) continue;
       local.push_back(&range);
       lives.push_back({.first = range.read_first ? 0 : range.first,

@@ -47,6 +47,20 @@ TEST(GangPlanTest, ASingleMemberExchangesNothing) {
   }
 }
 
+TEST(GangPlanTest, AMemberOnACpuCopiesNothingAndItsLoopsAreVectorized) {
+  Noted noted;
+  const TensorView x = made_up({64});
+  const TensorView between = made_up({64});
+  const TensorView y = made_up({64});
+  note_program(noted, TensorOp::add, between, std::vector<Operand>{x, x});
+  note_program(noted, TensorOp::tanh, y, std::vector<Operand>{between});
+  const Plan plan = plan_of(
+      noted, [&](const TensorView::Extent& memory) { return memory.first == y.address(); }, Limits{.local_bytes = std::uint64_t{1} << 20U});
+  EXPECT_EQ(steps_with(plan, "begin_copy<") + steps_with(plan, "copy_out<"), 0U);
+  EXPECT_EQ(steps_with(plan, "DWELL_INDEPENDENT_STEPS"), 2U);
+  EXPECT_EQ(plan.local_bytes, 256U);
+}
+
 TEST(GangPlanTest, OneExchangeServesIndependentProducts) {
   Noted noted;
   const TensorView x = made_up({1, 64});
