@@ -202,7 +202,6 @@ TEST_P(GangProgramsTest, AStepOfTraining) {
       batch.assign(w1, Expression(w1) - Expression(d1) * 0.05);
     }
   };
-  if (on_cpu()) GTEST_SKIP() << "65,536 elements are too many for one thread";
   for (const std::uint32_t members : {0U, 8U, 100U}) check(work, members, 4);
 }
 
@@ -222,7 +221,6 @@ TEST_P(GangProgramsTest, ALargeBatchOfRows) {
       batch.assign(b, ops::tanh(b));
     }
   };
-  if (on_cpu()) GTEST_SKIP() << "4,194,304 multiplications are too many for one thread";
   for (const std::uint32_t members : {0U, 5U, 64U}) check(work, members);
 }
 

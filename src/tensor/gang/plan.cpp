@@ -26,6 +26,8 @@ using Extent = TensorView::Extent;
 constexpr std::uint64_t kMostLocal = std::uint64_t{48} << 10U;  // bytes of a tensor that each member has
 constexpr std::int64_t kMostElements = std::int64_t{1} << 15U;  // of a step that each member does
 constexpr std::int64_t kMostWork = std::int64_t{1} << 20U;      // multiplications of such a product
+constexpr std::int64_t kMostElementsOnCpu = std::int64_t{1} << 17U;  // where tasks would use several threads
+constexpr std::int64_t kMostWorkOnCpu = std::int64_t{1} << 22U;
 constexpr std::int64_t kLeastShared = std::int64_t{1} << 14U;   // multiplications that are worth an exchange
 constexpr std::int64_t kOutputsOfMember = 8;                    // elements of a product's result
 constexpr std::uint32_t kUsualMembers = 32;
@@ -232,9 +234,10 @@ class Planner {
   void check_sizes() {
     for (const Operation& operation : operations_) {
       if (is_shared(operation) || is_handed_on(operation)) continue;
-      if (elements_of(operation) > kMostElements)
-        refuse("an operation has " + std::to_string(elements_of(operation)) + " elements, " + std::to_string(kMostElements) + " at most");
-      if (operation.kind == NotedOperation::Kind::product && operation.product.work() > kMostWork)
+      const std::int64_t most = limits_.on_cuda ? kMostElements : kMostElementsOnCpu;
+      if (elements_of(operation) > most)
+        refuse("an operation has " + std::to_string(elements_of(operation)) + " elements, " + std::to_string(most) + " at most");
+      if (operation.kind == NotedOperation::Kind::product && operation.product.work() > (limits_.on_cuda ? kMostWork : kMostWorkOnCpu))
         refuse("a product of " + std::to_string(operation.product.work()) + " multiplications");
     }
   }
