@@ -63,6 +63,11 @@ class GangProgram {
   // the caller keeps the program until the stream has passed the run). On CUDA alone; throws errc::unsupported elsewhere.
   void enqueue(void* stream) const;
 
+  // Runs the program once in the calling thread, and returns when it has run: cheaper than a task, which another thread takes up. It is
+  // behind no task: the caller has waited for those that use the same memory. Metrics and traces do not show it. On a CPU alone; throws
+  // errc::unsupported elsewhere, and errc::stale_handle once the runtime is closed, which the caller must not do during the run.
+  void run() const;
+
   std::uint32_t members() const noexcept;
   // The steps of a run that each member takes, exchanges and copies included.
   std::uint32_t steps() const noexcept;

@@ -40,9 +40,11 @@ struct GangState {
   const std::uint32_t* list_at = nullptr;
   std::uint64_t* words_at = nullptr;
   std::uint32_t* numbers_at = nullptr;
-  // CPU
+  // CPU. The function is the operator's, whose code stays as long as the runtime is open.
   Operator<> op;
   Buffer<std::uint8_t> local;
+  Buffer<std::uint64_t> nothing;
+  void (*function)(const std::uint32_t* list, std::uint8_t* local) = nullptr;
 };
 
 namespace {
@@ -154,6 +156,12 @@ GangProgram::GangProgram(Runtime& runtime, const OperationList& operations, cons
     how.options = options;
     state.op = runtime.define_async(source.name, text, how).get();
     state.local = runtime.allocate<std::uint8_t>(std::max<std::size_t>(plan.local_bytes, 1));
+    state.nothing = runtime.allocate<std::uint64_t>(0);
+    const Buffer<std::uint64_t> place = runtime.allocate<std::uint64_t>(1);
+    runtime.submit(state.op, state.list, state.local, place).wait();
+    std::uint64_t address = 0;
+    place.read(std::span(&address, 1));
+    state.function = reinterpret_cast<void (*)(const std::uint32_t*, std::uint8_t*)>(address);
   }
 }
 
@@ -163,7 +171,7 @@ GangProgram& GangProgram::operator=(GangProgram&&) noexcept = default;
 
 Ticket GangProgram::launch(void* stream) const {
   const tensor::GangState& state = *state_;
-  if (state.op) return state.runtime->submit(state.op, state.list, state.local, drain);
+  if (state.op) return state.runtime->submit(state.op, state.list, state.local, state.nothing, drain);
   LaunchConfig config = state.config;
   config.stream = stream;
   const auto arguments = tensor::arguments_of(state);
@@ -173,6 +181,12 @@ Ticket GangProgram::launch(void* stream) const {
 void GangProgram::enqueue(void* stream) const {
   if (state_->op) throw Error(errc::unsupported, "a program of a gang is enqueued in streams of CUDA alone: launch it");
   state_->prepared.enqueue(stream);
+}
+
+void GangProgram::run() const {
+  const tensor::GangState& state = *state_;
+  if (state.function == nullptr) throw Error(errc::unsupported, "a program of a gang on CUDA runs in no thread of the host: launch it");
+  state.function(state.list.host().data(), state.local.host().data());
 }
 
 std::uint32_t GangProgram::members() const noexcept { return state_->members; }

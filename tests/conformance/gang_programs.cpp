@@ -57,7 +57,10 @@ class GangProgramsTest : public TensorTest {
       batch.flush().wait();
       const std::vector<std::vector<float>> expected = all();
       restore(state);
-      program.launch().wait();
+      if (on_cpu() && run % 2 == 0)
+        program.run();
+      else
+        program.launch().wait();
       const std::vector<std::vector<float>> given = all();
       for (std::size_t i = 0; i < given.size(); ++i)
         for (std::size_t j = 0; j < given[i].size(); ++j) {
@@ -312,6 +315,21 @@ TEST_P(GangProgramsTest, ResultsThatNobodyReadsAreNotStored) {
   const std::vector<std::vector<float>> given = all();
   EXPECT_EQ(given[1], before[1]);
   for (std::size_t i = 0; i < 64; ++i) EXPECT_NEAR(given[2][i], expected[2][i], 1e-6F);
+}
+
+TEST_P(GangProgramsTest, OnlyACpuRunsAProgramInTheCallersThread) {
+  const TensorView x = tensor({8});
+  OperationList list;
+  Batch batch(runtime());
+  batch.note_in(list);
+  batch.assign(x, Expression(x) * 0.0 + 3.0);
+  batch.flush().wait();
+  const GangProgram program(runtime(), list, needed);
+  restore({std::vector<float>(8, 1)});
+  if (!on_cpu()) return expect_error(errc::unsupported, HasSubstr("launch it"), [&] { program.run(); });
+  program.run();
+  EXPECT_EQ(all().front(), std::vector<float>(8, 3));
+  expect_error(errc::unsupported, HasSubstr("launch it"), [&] { program.enqueue(nullptr); });
 }
 
 TEST_P(GangProgramsTest, OperationsWithoutAFormAreRefusedByName) {

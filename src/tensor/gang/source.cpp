@@ -80,6 +80,21 @@ extern "C" __global__ void __launch_bounds__(kThreads)
 }
 )";
 
+// On a CPU the host may call the function of the operator, which tells where it is.
+constexpr const char* kFunction = R"(static void run_here(const u32* list, u8* local) {
+  Member m(0, 0, local, nullptr, 0, nullptr);
+  run_list(m, list);
+}
+
+)";
+constexpr const char* kOperator = R"()(Group, Span<const u32> list, Span<u8> local, Span<u64> place) {
+  if (place.size() != 0)
+    place[0] = reinterpret_cast<u64>(&run_here);
+  else
+    run_here(list.data(), local.data());
+}
+)";
+
 constexpr std::size_t kMostPassedWords = 1000;  // a kernel has 4 KiB of arguments
 constexpr std::size_t kMostWrittenOut = 64;     // steps, one behind the other in the text: beyond, code is fetched more slowly than a list
 
@@ -129,9 +144,7 @@ Source source_of(const Plan& plan, bool on_cuda) {
   }
   if (on_cuda) return {kKernelName, text + (passes_list(plan) ? kKernelOfPassed : kKernel)};
   const std::string name = "dwell_gang_" + hash_of(text);
-  text += "DWELL_OPERATOR(" + name + ")(Group g, Span<const u32> list, Span<u8> local) {\n  Member m(0, g.rank(), local.data(), nullptr, 0, nullptr);\n" +
-          "  run_list(m, list.data());\n}\n";
-  return {name, text};
+  return {name, text + kFunction + "DWELL_OPERATOR(" + name + kOperator};
 }
 
 }  // namespace dwell::tensor::gang
