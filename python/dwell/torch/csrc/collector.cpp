@@ -199,12 +199,13 @@ bool Collector::replay(Recording& recording) {
       recording.enqueue(*whole, *stream_, handle_of(*stream_));
       return false;
     }
-    submit_locked();
-    submitted_.add(whole->launch());
-  } else {
-    submit_locked();
-    submitted_.add(recording.launch());
+    // In this thread: another one would take some microseconds to begin, and a flush waits on a CPU.
+    flush_locked(FlushReason::asked, true);
+    whole->run();
+    return false;
   }
+  submit_locked();
+  submitted_.add(recording.launch());
   storages_.keep(recording.storages());  // so that reading one of them flushes
   count_pending();
   return true;

@@ -90,8 +90,8 @@ class Collector {
 
   // Makes a recording on this device. Flushes first.
   std::shared_ptr<Recording> record();
-  // Submits a replay of a recording of this device, in the order of collected operations. Returns whether a flush is to run it: one that is a
-  // kernel is in the stream already.
+  // Submits a replay of a recording of this device, in the order of collected operations. Returns whether a flush is to run it: one that is
+  // compiled is in the stream already, or, on a CPU, has run.
   bool replay(Recording& recording);
 
   // Submits collected operations. Waits for them with `wait`, on a CPU, and in resident contexts.
