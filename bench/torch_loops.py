@@ -24,7 +24,8 @@ more than 1.3 times its best), the block is taken again, twice at most.
 
 Exit status 1: a result is wrong, or one of dwell's sides failed. Sides left out do not matter.
 
-usage: bench/torch_loops.py [--device D] [--json FILE] [--only WORD] [--sides NAMES] [--budget SECONDS] [--short]     DWELL_BENCH=short: as --short
+usage: bench/torch_loops.py [--device D] [--json FILE] [--only WORD] [--sides NAMES] [--budget SECONDS] [--short]
+DWELL_BENCH=short: as --short
 """
 
 from __future__ import annotations

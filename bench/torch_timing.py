@@ -72,7 +72,7 @@ def flat(value: Any) -> list[torch.Tensor]:
 
 
 def recorded(work: Work, device: str | None = None, told: Callable[[str], None] | None = None) -> Work:
-    """Replays a recording of dwell's, compiled as one program where it can be. `told` gets how many members that has, or why there is none."""
+    """Replays a recording of dwell's, as one program where it can be. `told` gets how many members that has, or why there is none."""
     with dt.record(device) as made:
         result = work()
     recording = made()

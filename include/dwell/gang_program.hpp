@@ -45,8 +45,9 @@ class GangProgram {
  public:
   // Plans and compiles; waits for the compiler. `needed`: whether someone may read this memory behind a run; other results are not stored.
   // The memory that the operations name must live as long as the program and its runs. Throws errc::unsupported with the reason if the
-  // operations do not fit a gang: an operation without a form (an index, 16-bit products, long rows), tensors beyond a member's memory, and for a single member an
-  // operation that is too large (docs/loops.md has the limits). Throws errc::closed, errc::out_of_memory, and as Runtime::compile.
+  // operations do not fit a gang: an operation without a form (an index, 16-bit products, long rows), tensors beyond a member's memory, and
+  // for a single member an operation that is too large (docs/loops.md has the limits). Throws errc::closed, errc::out_of_memory, and as
+  // Runtime::compile.
   GangProgram(Runtime& runtime, const OperationList& operations, const std::function<bool(const TensorView::Extent&)>& needed,
               const GangSettings& settings = {});
   ~GangProgram();

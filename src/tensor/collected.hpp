@@ -39,7 +39,7 @@ struct Collected {
   std::vector<bool> followed = {};        // by another operation; from `flushed` on
   std::vector<std::uint32_t> words = {};  // of the operation being submitted
   std::vector<Accesses::Node> before = {};
-  std::vector<Ticket> awaited = {};  // by that operation, or by a flush
+  std::vector<Ticket> awaited = {};   // by that operation, or by a flush
   std::shared_ptr<Noted> noted = {};  // gets the operations that are submitted; null: nobody does
   BatchStats stats = {};
   BatchStats counted = {};  // of these, already reported to the runtime

@@ -145,10 +145,8 @@ GangProgram::GangProgram(Runtime& runtime, const OperationList& operations, cons
     state.words_at = state.words.data();
     state.numbers_at = state.numbers.data();
     const std::uint64_t shared = plan.local_bytes + (state.passed_list.empty() ? tensor::gang::list_bytes(plan) : 0);
-    state.config = {.grid = {plan.members},
-                    .block = {plan.threads},
-                    .shared = static_cast<std::uint32_t>(shared),
-                    .cooperative = plan.members > 1};
+    state.config = {
+        .grid = {plan.members}, .block = {plan.threads}, .shared = static_cast<std::uint32_t>(shared), .cooperative = plan.members > 1};
     const auto arguments = tensor::arguments_of(state);
     state.prepared = state.kernel.prepare_list(state.config, arguments.data(), arguments.size());
   } else {

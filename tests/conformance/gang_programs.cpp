@@ -68,7 +68,8 @@ class GangProgramsTest : public TensorTest {
           const float b = expected[i][j];
           if (std::isnan(a) && std::isnan(b)) continue;
           ASSERT_TRUE(a == b || std::fabs(a - b) <= tolerance * (1 + std::fabs(b)))
-              << "tensor " << i << ", element " << j << ": " << a << ", not " << b << "; run " << run << "\n" << program.source();
+              << "tensor " << i << ", element " << j << ": " << a << ", not " << b << "; run " << run << "\n"
+              << program.source();
         }
       // The next run begins with what this one has left, a little apart.
       for (std::vector<float>& values : state = given)
@@ -240,7 +241,10 @@ TEST_P(GangProgramsTest, ResultsWhereOperandsLie) {
 TEST_P(GangProgramsTest, ProductsOfAllLayouts) {
   const std::int64_t shapes[][3] = {{1, 64, 33},  {1, 7, 8},  {8, 8, 8},    {3, 5, 7}, {5, 9, 2},
                                     {33, 1, 100}, {12, 1, 3}, {17, 13, 40}, {2, 70, 1}};
-  for (const auto& [m, n, k] : shapes) {
+  for (const auto& shape : shapes) {
+    const std::int64_t m = shape[0];
+    const std::int64_t n = shape[1];
+    const std::int64_t k = shape[2];
     const TensorView a = tensor({2, m, k});
     const TensorView a_turned = tensor({2, k, m});
     const TensorView b = tensor({2, k, n});
@@ -354,7 +358,9 @@ TEST_P(GangProgramsTest, RandomPrograms) {
     for (int i = 0; i < 6; ++i) vectors.push_back(tensor({1, 256}));
     const TensorView weights = tensor({256, 256}, 0.1F);
     std::vector<Work> steps;
-    const auto one_of = [&](const std::vector<TensorView>& of) { return of[static_cast<std::size_t>(below(static_cast<std::int64_t>(of.size())))]; };
+    const auto one_of = [&](const std::vector<TensorView>& of) {
+      return of[static_cast<std::size_t>(below(static_cast<std::int64_t>(of.size())))];
+    };
     const std::int64_t operations = 20 + below(60);
     for (std::int64_t i = 0; i < operations; ++i) {
       const TensorView a = one_of(matrices);
@@ -365,20 +371,36 @@ TEST_P(GangProgramsTest, RandomPrograms) {
       const TensorView w = one_of(vectors);
       if (to.address() == a.address() || to.address() == b.address() || u.address() == v.address() || u.address() == w.address()) continue;
       switch (below(9)) {
-        case 0: steps.push_back([=](Batch& batch) { batch.mm(to, a, b); batch.assign(to, ops::tanh(to)); }); break;
-        case 1: steps.push_back([=](Batch& batch) { batch.addmm(to, a, a, b, 0.5, 0.1); }); break;
-        case 2: steps.push_back([=](Batch& batch) { batch.assign(to, ops::sin(a) + Expression(b) * 0.5); }); break;
-        case 3: steps.push_back([=](Batch& batch) { batch.softmax(to, a, 1); }); break;
-        case 4: steps.push_back([=](Batch& batch) { batch.mm(u, v, weights.transpose(0, 1)); }); break;
-        case 5: steps.push_back([=](Batch& batch) { batch.addmm(u, w, v, weights, 0.25, 0.25); batch.assign(u, ops::tanh(u)); }); break;
-        case 6: steps.push_back([=](Batch& batch) { batch.assign(u, ops::maximum(v, w) * 0.9); }); break;
-        case 7: steps.push_back([=](Batch& batch) { batch.assign(u.reshape({16, 16}), ops::cos(a) * v.reshape({16, 16})); }); break;
-        default: steps.push_back([=](Batch& batch) { batch.assign(to.slice(0, 2, 5), ops::tanh(a.slice(1, 3, 5).transpose(0, 1))); }); break;
+        case 0:
+          steps.emplace_back([=](Batch& batch) {
+            batch.mm(to, a, b);
+            batch.assign(to, ops::tanh(to));
+          });
+          break;
+        case 1: steps.emplace_back([=](Batch& batch) { batch.addmm(to, a, a, b, 0.5, 0.1); }); break;
+        case 2: steps.emplace_back([=](Batch& batch) { batch.assign(to, ops::sin(a) + Expression(b) * 0.5); }); break;
+        case 3: steps.emplace_back([=](Batch& batch) { batch.softmax(to, a, 1); }); break;
+        case 4: steps.emplace_back([=](Batch& batch) { batch.mm(u, v, weights.transpose(0, 1)); }); break;
+        case 5:
+          steps.emplace_back([=](Batch& batch) {
+            batch.addmm(u, w, v, weights, 0.25, 0.25);
+            batch.assign(u, ops::tanh(u));
+          });
+          break;
+        case 6: steps.emplace_back([=](Batch& batch) { batch.assign(u, ops::maximum(v, w) * 0.9); }); break;
+        case 7: steps.emplace_back([=](Batch& batch) { batch.assign(u.reshape({16, 16}), ops::cos(a) * v.reshape({16, 16})); }); break;
+        default:
+          steps.emplace_back([=](Batch& batch) { batch.assign(to.slice(0, 2, 5), ops::tanh(a.slice(1, 3, 5).transpose(0, 1))); });
+          break;
       }
     }
     if (steps.empty()) continue;
     const auto members = static_cast<std::uint32_t>(below(3) == 0 ? 0 : 1 + below(64));
-    check([&](Batch& batch) { for (const Work& step : steps) step(batch); }, members, 3, 2e-3);
+    check(
+        [&](Batch& batch) {
+          for (const Work& step : steps) step(batch);
+        },
+        members, 3, 2e-3);
     if (HasFatalFailure()) return;
   }
 }

@@ -260,7 +260,7 @@ class Recording:
         _replay(self._number, _thread.depth == 0)
 
     def compile(self) -> str:
-        """Waits until it is compiled as one program. Returns an empty string, or the reason why it stays tasks: docs/torch.md lists them."""
+        """Waits until it is compiled as one program. Returns an empty string, or why it stays tasks: docs/loops.md has the reasons."""
         _refuse_fork("Recording.compile")
         return torch.ops.dwell.wait_compiled(self._number)  # type: ignore[no-any-return]
 
@@ -289,7 +289,8 @@ def record(
     default the current CUDA device, where there is one.
 
     `whole`: the recording is compiled as one program behind the block, in the background. Elementwise operations give the same bits then;
-    sums are added in another order, the same in each replay. `members`: thread blocks that run it; by default as many as dwell finds best."""
+    sums are added in another order, the same in each replay. `members`: thread blocks that run it, by default as many as dwell finds
+    best."""
     if members is not None and members < 1:
         raise ValueError(f"dwell.torch.record: members={members}: pass 1 or more, or None for as many as dwell finds best")
     if _OFF:

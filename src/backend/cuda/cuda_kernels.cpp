@@ -187,7 +187,7 @@ class CudaPreparedLaunch final : public PreparedLaunch {
 
  private:
   const CudaPlace& place_;
-  const CUfunction function_;
+  CUfunction function_;
   KernelLaunch launch_;
 };
 

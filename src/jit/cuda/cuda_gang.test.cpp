@@ -24,10 +24,11 @@ TEST_P(CudaGangTest, ANetworkCompilesWithoutWarnings) {
   const TensorView large = tensor::made_up({256, 256});
   tensor::note_program(network.noted, TensorOp::add, large, std::vector<Operand>{large, network.second});
   tensor::note_program(network.noted, TensorOp::mul, large, std::vector<Operand>{large, large});
-  tensor::note_linear(network.noted, tensor::made_up({64, 256}), tensor::made_up({64, 256}), tensor::made_up({256, 256}), tensor::made_up({256}));
+  tensor::note_linear(network.noted, tensor::made_up({64, 256}), tensor::made_up({64, 256}), tensor::made_up({256, 256}),
+                      tensor::made_up({256}));
   for (const std::uint32_t members : {7U, 32U}) {
-    const tensor::gang::Plan plan =
-        tensor::gang::plan_of(network.noted, [](const TensorView::Extent&) { return true; }, tensor::on_a_gpu(members));
+    const tensor::gang::Plan plan = tensor::gang::plan_of(
+        network.noted, [](const TensorView::Extent&) { return true; }, tensor::on_a_gpu(members));
     const tensor::gang::Source source = tensor::gang::source_of(plan, true);
     CudaCompiler compiler({.arch = GetParam(), .cache = {}});
     Unit unit{"kernels", source.text, "dwell_gang.op", 1, {}};

@@ -151,9 +151,8 @@ std::uint64_t Modules::launch(const std::shared_ptr<detail::ModuleState>& module
 std::unique_ptr<backend::PreparedLaunch> Modules::prepare(const std::shared_ptr<detail::ModuleState>& module, std::size_t index,
                                                           const LaunchConfig& config, const detail::LaunchArgument* arguments,
                                                           std::size_t count) {
-  return with_checked(module, index, config, arguments, count, [&](backend::LoadedModule& loaded, const backend::KernelLaunch& launch) {
-    return backend_.prepare(loaded, launch);
-  });
+  return with_checked(module, index, config, arguments, count,
+                      [&](backend::LoadedModule& loaded, const backend::KernelLaunch& launch) { return backend_.prepare(loaded, launch); });
 }
 
 // Unloads on the janitor's thread: unloading waits for running leases.

@@ -14,10 +14,10 @@ namespace dwell {
 namespace device {
 
 // The list that members run: a head and the words of its operands for each step.
-DWELL_CONSTANT u32 kStepFormBits = 16;         // of the head: the form of the step; from there on its words, the head included
-DWELL_CONSTANT u32 kStepSync = 1U << 31U;      // of the head: a barrier of the member's threads stands behind the step
-DWELL_CONSTANT u32 kStepWords = 0x7FFFU;       // mask of the words
-DWELL_CONSTANT u32 kMemberAlignment = 16;      // of the member's memory
+DWELL_CONSTANT u32 kStepFormBits = 16;     // of the head: the form of the step; from there on its words, the head included
+DWELL_CONSTANT u32 kStepSync = 1U << 31U;  // of the head: a barrier of the member's threads stands behind the step
+DWELL_CONSTANT u32 kStepWords = 0x7FFFU;   // mask of the words
+DWELL_CONSTANT u32 kMemberAlignment = 16;  // of the member's memory
 // The numbers that members keep from run to run: a line with the count of arrivals at barriers, modulo 2^32; then the number of the last
 // exchange of each member, and its passes of barriers.
 DWELL_CONSTANT u32 kNumbersLine = 32;
@@ -152,6 +152,8 @@ DWELL_DEVICE float over_lanes(float value, Combine combine) {
 #if DWELL_PARALLEL_GROUP
   DWELL_UNROLL
   for (u32 distance = lanes / 2; distance > 0; distance /= 2) value = combine(value, __shfl_xor_sync(~0U, value, distance));
+#else
+  (void)combine;
 #endif
   return value;
 }

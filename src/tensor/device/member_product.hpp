@@ -107,9 +107,9 @@ DWELL_DEVICE void multiply_tiles(const Member& m, float* to, const float* a, con
     const u32 first_column = tile % kAcross * P::tile_columns;
     if (tile != m.rank()) m.sync();  // the last tile has been read
     begin_tile<P, threads, P::tile_rows, P::packs_a, P::global_a>(m, rows, P::a(0, 0, 1) == 1,
-                                                     [&](u32 line, u32 d) { return a + P::a(matrix, first_row + line, d); });
-    begin_tile<P, threads, P::tile_columns, P::packs_b, P::global_b>(m, columns, P::b(0, 1, 0) == 1,
-                                                        [&](u32 line, u32 d) { return b + P::b(matrix, d, first_column + line); });
+                                                                  [&](u32 line, u32 d) { return a + P::a(matrix, first_row + line, d); });
+    begin_tile<P, threads, P::tile_columns, P::packs_b, P::global_b>(
+        m, columns, P::b(0, 1, 0) == 1, [&](u32 line, u32 d) { return b + P::b(matrix, d, first_column + line); });
     end_copies();
     m.sync();
     DWELL_UNROLL_NOT

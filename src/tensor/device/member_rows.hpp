@@ -8,7 +8,8 @@ namespace dwell {
 namespace device {
 
 // R has the shape as constants, in the terms of rows.hpp:
-//   rows, columns; statistic, map, fold, result; parameter(); has_third, has_fourth; lanes: threads that share a row, a power of two up to 32
+//   rows, columns; statistic, map, fold, result; parameter(); has_third, has_fourth; lanes: threads that share a row, a power of two up to
+//   32
 // and the offsets of elements: input(row, column), output(row, column), third(row, column), fourth(row, column).
 
 template <RowMap map>
@@ -47,7 +48,9 @@ DWELL_DEVICE void reduce_rows(const Member& m, float* to, const float* from, con
     const bool has = turn + m.thread() / R::lanes < R::rows;
     const u32 row = has ? turn + m.thread() / R::lanes : 0;
     // Each statistic is computed only where the result needs it.
-    float number = R::statistic == RowStatistic::fold ? identity<R::fold>() : R::statistic == RowStatistic::moments ? 0 : RowMath<float>::least();
+    float number = R::statistic == RowStatistic::fold      ? identity<R::fold>()
+                   : R::statistic == RowStatistic::moments ? 0
+                                                           : RowMath<float>::least();
     for (u32 column = lane; column < R::columns; column += R::lanes) {
       const float x = from[R::input(row, column)];
       if (R::statistic == RowStatistic::fold)

@@ -25,7 +25,8 @@ struct View {
   bool written = false;
 
   TensorView::Extent extent() const;
-  // Returns whether it is all elements of its extent. Dimensions without a stride repeat elements, as those along which a result is reduced.
+  // Returns whether it is all elements of its extent. Dimensions without a stride repeat elements, as those along which a result is
+  // reduced.
   bool is_dense() const;
 };
 

@@ -62,8 +62,8 @@ std::string kept_columns(std::int64_t n, const Owned& owned) {
            "  static DWELL_DEVICE u32 column(u32 rank, u32 i) { return " + all + " * rank / kMembers + i; }\n";
   const std::string each = std::to_string(owned.each);
   return "  static DWELL_DEVICE u32 columns(u32) { return " + owned.count(n) + "; }\n" +
-         "  static DWELL_DEVICE u32 column(u32 rank, u32 i) { return i / " + each + " * " + std::to_string(owned.period) + " + rank * " + each +
-         " + i % " + each + "; }\n";
+         "  static DWELL_DEVICE u32 column(u32 rank, u32 i) { return i / " + each + " * " + std::to_string(owned.period) + " + rank * " +
+         each + " + i % " + each + "; }\n";
 }
 
 std::string product_shape(const Operation& operation, std::uint32_t threads, std::int64_t outputs) {
@@ -95,18 +95,18 @@ std::int64_t pitch_of(const ProductShape& shape, std::uint32_t threads, std::int
 }
 
 FormText product_text(const Operation& operation, const Places& places, By by, std::uint32_t threads, std::int64_t outputs,
-                         const std::string& word, const Owned& owned) {
+                      const std::string& word, const Owned& owned) {
   std::string members = product_shape(operation, threads, outputs);
   const std::string bias = places.size() > ProductWords::bias ? places[ProductWords::bias] : "static_cast<const float*>(nullptr)";
   const std::string& a = places[ProductWords::a];
   const std::string& b = places[ProductWords::b];
   switch (by) {
     case By::shared:
-      return {members, "  multiply_shared<Form, kMembers, kThreads>(m, " + places[ProductWords::to] + ", " + a + ", " + b + ", " + bias + ");\n"};
+      return {members,
+              "  multiply_shared<Form, kMembers, kThreads>(m, " + places[ProductWords::to] + ", " + a + ", " + b + ", " + bias + ");\n"};
     case By::each:
       return {members, "  multiply<Form, kThreads>(m, " + places[ProductWords::to] + ", " + a + ", " + b + ", " + bias + ");\n"};
-    case By::parts:
-      return {members, "  multiply_part<Form, kMembers, kThreads>(m, " + word + ", " + a + ", " + b + ", " + bias + ");\n"};
+    case By::parts: return {members, "  multiply_part<Form, kMembers, kThreads>(m, " + word + ", " + a + ", " + b + ", " + bias + ");\n"};
     case By::kept:
     case By::own: break;
   }
@@ -114,7 +114,8 @@ FormText product_text(const Operation& operation, const Places& places, By by, s
   members += kept_columns(operation.product.n, owned);
   members += constant("bool", "stays", own ? "true" : "false") + constant("bool", "hands_on", word.empty() ? "false" : "true");
   const std::string to = own ? places[ProductWords::to] : "static_cast<float*>(nullptr)";
-  return {members, "  multiply_kept<Form, kThreads>(m, " + to + ", " + (word.empty() ? "0" : word) + ", " + a + ", " + b + ", " + bias + ");\n"};
+  return {members,
+          "  multiply_kept<Form, kThreads>(m, " + to + ", " + (word.empty() ? "0" : word) + ", " + a + ", " + b + ", " + bias + ");\n"};
 }
 
 std::optional<Tile> tile_of(const ProductShape& shape, std::uint32_t members) {
@@ -156,7 +157,7 @@ FormText tiled_text(const Operation& operation, const Places& places, std::uint3
 }
 
 FormText weights_text(const Operation& operation, const std::string& to, const std::string& from, std::uint32_t threads,
-                         std::int64_t outputs, const Owned& owned) {
+                      std::int64_t outputs, const Owned& owned) {
   const ProductShape& shape = operation.product;
   const View& b = operation.tensors[ProductWords::b];
   std::string text = count("n", shape.n) + count("k", shape.k) + count("pitch", pitch_of(shape, threads, outputs));
@@ -167,7 +168,8 @@ FormText weights_text(const Operation& operation, const std::string& to, const s
 FormText rows_text(const Operation& operation, const Places& places, By by, std::uint32_t threads) {
   const RowsWords words(operation.words.data());
   const std::uint32_t row_dims = words.row_dims();
-  std::string text = count("rows", words.rows()) + count("columns", words.columns()) + count("lanes", lanes_of(words.rows(), words.columns(), threads));
+  std::string text =
+      count("rows", words.rows()) + count("columns", words.columns()) + count("lanes", lanes_of(words.rows(), words.columns(), threads));
   if (threads == 1) text += "  using Number = " + std::string(words.number() == device::NumberClass::f64 ? "double" : "float") + ";\n";
   const auto named = [&](const std::string& type, const std::string& name, unsigned value) {
     text += constant(type, name, "static_cast<" + type + ">(" + std::to_string(value) + ")");
@@ -176,7 +178,8 @@ FormText rows_text(const Operation& operation, const Places& places, By by, std:
   named("RowMap", "map", static_cast<unsigned>(words.map()));
   named("RowFold", "fold", static_cast<unsigned>(words.fold()));
   named("RowResult", "result", static_cast<unsigned>(words.result()));
-  text += constant("bool", "has_third", words.third() ? "true" : "false") + constant("bool", "has_fourth", words.fourth() ? "true" : "false");
+  text +=
+      constant("bool", "has_third", words.third() ? "true" : "false") + constant("bool", "has_fourth", words.fourth() ? "true" : "false");
   text += number("parameter", static_cast<float>(std::bit_cast<double>(words.parameter())));
   // Biases without weights are in the weights' place.
   const std::size_t fourth = words.third() ? 3 : 2;
@@ -200,7 +203,8 @@ FormText rows_text(const Operation& operation, const Places& places, By by, std:
     text += "  static DWELL_DEVICE i32 " + names.at(i) + "(u32 row, u32 column) {\n    (void)row, (void)column;\n    return " +
             (sum.empty() ? "0" : sum) + ";\n  }\n";
   }
-  std::string body = std::string("  reduce_rows<Form, ") + (by == By::each ? "1" : "kMembers") + ", kThreads>(m, " + places[RowsWords::kResult] + ", " + places[RowsWords::kInput];
+  std::string body = std::string("  reduce_rows<Form, ") + (by == By::each ? "1" : "kMembers") + ", kThreads>(m, " +
+                     places[RowsWords::kResult] + ", " + places[RowsWords::kInput];
   for (std::size_t i = 2; i < of.size(); ++i) body += ", " + (of.at(i) == 0 ? "static_cast<const float*>(nullptr)" : places[of.at(i)]);
   return {text, body + ");\n"};
 }

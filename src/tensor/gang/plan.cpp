@@ -23,13 +23,13 @@ namespace {
 using device::ProductWords;
 using Extent = TensorView::Extent;
 
-constexpr std::uint64_t kMostLocal = std::uint64_t{48} << 10U;  // bytes of a tensor that each member has
-constexpr std::int64_t kMostElements = std::int64_t{1} << 15U;  // of a step that each member does
-constexpr std::int64_t kMostWork = std::int64_t{1} << 20U;      // multiplications of such a product
+constexpr std::uint64_t kMostLocal = std::uint64_t{48} << 10U;       // bytes of a tensor that each member has
+constexpr std::int64_t kMostElements = std::int64_t{1} << 15U;       // of a step that each member does
+constexpr std::int64_t kMostWork = std::int64_t{1} << 20U;           // multiplications of such a product
 constexpr std::int64_t kMostElementsOnCpu = std::int64_t{1} << 17U;  // where tasks would use several threads
 constexpr std::int64_t kMostWorkOnCpu = std::int64_t{1} << 22U;
-constexpr std::int64_t kLeastShared = std::int64_t{1} << 14U;   // multiplications that are worth an exchange
-constexpr std::int64_t kOutputsOfMember = 8;                    // elements of a product's result
+constexpr std::int64_t kLeastShared = std::int64_t{1} << 14U;  // multiplications that are worth an exchange
+constexpr std::int64_t kOutputsOfMember = 8;                   // elements of a product's result
 constexpr std::uint32_t kUsualMembers = 32;
 constexpr std::int64_t kElementsOfMember = 2048;  // of a step that members share out
 constexpr std::int64_t kWorkOfMember = std::int64_t{1} << 15U;
@@ -47,9 +47,9 @@ struct Range {
   bool used = false;                // by other steps than products that keep their weights
   std::size_t first = 0;            // steps that use it
   std::size_t last = 0;
-  bool local = false;   // each member has it in its own memory
-  bool shared = false;  // it lies in global memory, and members share out the steps that write it
-  bool out = false;  // goes back to where the program's caller reads it
+  bool local = false;       // each member has it in its own memory
+  bool shared = false;      // it lies in global memory, and members share out the steps that write it
+  bool out = false;         // goes back to where the program's caller reads it
   std::int64_t period = 0;  // of the elements that a member may own of it; 0: members own none
   bool owned = false;       // each member has the elements alone that it owns, where the planner is
   std::uint64_t place = 0;
@@ -177,8 +177,8 @@ class Planner {
   }
   // Returns whether members keep the second factor.
   bool keeps(const Operation& operation) {
-    return keeps_ && is_handed_on(operation) && operation.product.batch == 1 && operation.product.n >= static_cast<std::int64_t>(plan_.members) &&
-           !range_of(operation.tensors[ProductWords::b]).written();
+    return keeps_ && is_handed_on(operation) && operation.product.batch == 1 &&
+           operation.product.n >= static_cast<std::int64_t>(plan_.members) && !range_of(operation.tensors[ProductWords::b]).written();
   }
   // Elements of the result that a member computes.
   std::int64_t outputs_of_member(const Operation& operation) const {
@@ -220,8 +220,8 @@ class Planner {
     for (bool changed = true; changed;) {
       changed = false;
       for (const Operation& operation : operations_) {
-        const bool large = elements_of(operation) > kMostElements ||
-                           (operation.kind == NotedOperation::Kind::product && operation.product.work() > kMostWork && !is_handed_on(operation));
+        const bool large = elements_of(operation) > kMostElements || (operation.kind == NotedOperation::Kind::product &&
+                                                                      operation.product.work() > kMostWork && !is_handed_on(operation));
         if (!large && !is_shared(operation)) continue;
         for (const View& view : operation.tensors) {
           if (!view.written || range_of(view).shared) continue;
@@ -539,9 +539,11 @@ class Planner {
       plan_.forms.push_back(text);
       plan_.remarks.push_back(remark);
     }
-    if (form->second + 1 >= 1U << device::kStepFormBits || step.words.size() + 1 > device::kStepWords) refuse("it has too many kinds of steps");
+    if (form->second + 1 >= 1U << device::kStepFormBits || step.words.size() + 1 > device::kStepWords)
+      refuse("it has too many kinds of steps");
     last_ = plan_.list.size();
-    plan_.list.push_back(static_cast<std::uint32_t>(form->second + 1) | static_cast<std::uint32_t>(step.words.size() + 1) << device::kStepFormBits);
+    plan_.list.push_back(static_cast<std::uint32_t>(form->second + 1) | static_cast<std::uint32_t>(step.words.size() + 1)
+                                                                            << device::kStepFormBits);
     plan_.list.insert(plan_.list.end(), step.words.begin(), step.words.end());
     since_.insert(since_.end(), step.uses.begin(), step.uses.end());
     if (sync) sync_last();
@@ -583,7 +585,8 @@ class Planner {
       Step step;
       const std::string to = local_at(step, "float", weights.place);
       const std::string from = global_at(step, "const float", weights.of->tensors[ProductWords::b].address);
-      add(step, weights_text(*weights.of, to, from, plan_.threads, weights.outputs, owned_by(*weights.of)), "copies weights that the member keeps");
+      add(step, weights_text(*weights.of, to, from, plan_.threads, weights.outputs, owned_by(*weights.of)),
+          "copies weights that the member keeps");
       any = true;
     }
     if (any) add({}, {.body = "  end_copies();\n"}, "waits for the copies", true);
@@ -609,7 +612,8 @@ class Planner {
       for (const View& view : operation.tensors) places.push_back(place_in(step, view));
       HandedOn handed_on;
       for (const std::size_t i : ownership.handed_on) handed_on.emplace_back(i, word_in(step, operation.tensors[i]));
-      add(step, program_text(operation, places, By::own, plan_.threads, ownership.owned, handed_on), remark_of(operation) + ", what a member owns");
+      add(step, program_text(operation, places, By::own, plan_.threads, ownership.owned, handed_on),
+          remark_of(operation) + ", what a member owns");
       if (!handed_on.empty()) tell(step);
       return;
     }
@@ -618,11 +622,13 @@ class Planner {
       const bool kept = keeps(operation);
       Places places{own ? place_in(step, to) : ""};
       for (std::size_t i = 1; i < operation.tensors.size(); ++i)
-        places.push_back(kept && i == ProductWords::b ? local_at(step, "const float", kept_for(operation).place) : place_in(step, operation.tensors[i]));
+        places.push_back(kept && i == ProductWords::b ? local_at(step, "const float", kept_for(operation).place)
+                                                      : place_in(step, operation.tensors[i]));
       const bool hands_on = !own || !ownership.handed_on.empty();
       const std::string word = hands_on ? word_in(step, to) : "";
       const By by = own ? By::own : kept ? By::kept : By::parts;
-      add(step, product_text(operation, places, by, plan_.threads, outputs_of_member(operation), word, ownership.owned), remark_of(operation));
+      add(step, product_text(operation, places, by, plan_.threads, outputs_of_member(operation), word, ownership.owned),
+          remark_of(operation));
       if (hands_on) tell(step);
       return;
     }
@@ -638,7 +644,8 @@ class Planner {
     const std::int64_t outputs = by == By::shared ? outputs_of_member(operation) : operation.product.outputs();
     switch (operation.kind) {
       case NotedOperation::Kind::program: return add(step, program_text(operation, places, by, plan_.threads), remark_of(operation));
-      case NotedOperation::Kind::product: return add(step, product_text(operation, places, by, plan_.threads, outputs, ""), remark_of(operation));
+      case NotedOperation::Kind::product:
+        return add(step, product_text(operation, places, by, plan_.threads, outputs, ""), remark_of(operation));
       default: return add(step, rows_text(operation, places, by, plan_.threads), remark_of(operation));
     }
   }
@@ -668,8 +675,8 @@ class Planner {
   void exchange() {
     if (awaited_.empty()) return;
     Step step;
-    std::string text = "  static constexpr u32 count = " + std::to_string(words_) +
-                       ";\n  static DWELL_DEVICE u32 place(const u32* at, u32 i) {\n";
+    std::string text =
+        "  static constexpr u32 count = " + std::to_string(words_) + ";\n  static DWELL_DEVICE u32 place(const u32* at, u32 i) {\n";
     std::int64_t first = 0;
     for (std::size_t i = 0; i < awaited_.size(); ++i) {
       const View& to = awaited_[i].to;
@@ -712,8 +719,8 @@ class Planner {
         const Owned owned{.period = range.period, .each = range.period / plan_.members};
         const std::string count = owned.count(static_cast<std::int64_t>(range.bytes() / sizeof(float)));
         add(step,
-            {.body = "  for (int i = static_cast<int>(m.thread()); i < " + count + "; i += kThreads) {\n    const int e = " +
-                     owned.element("i") + ";\n    " + to + "[e] = " + from + "[e];\n  }\n"},
+            {.body = "  for (int i = static_cast<int>(m.thread()); i < " + count +
+                     "; i += kThreads) {\n    const int e = " + owned.element("i") + ";\n    " + to + "[e] = " + from + "[e];\n  }\n"},
             "copies out what a member owns");
         continue;
       }
@@ -721,7 +728,8 @@ class Planner {
       const std::string to = global_at(step, "u8", range.extent.first);
       step.words.push_back(static_cast<std::uint32_t>(range.bytes()));
       step.words.push_back(member++ % plan_.members);
-      add(step, {.body = "  if (m.rank() == at[4]) copy_out<kThreads>(m, " + to + ", " + from + ", at[3]);\n"}, "copies a result out, by one member");
+      add(step, {.body = "  if (m.rank() == at[4]) copy_out<kThreads>(m, " + to + ", " + from + ", at[3]);\n"},
+          "copies a result out, by one member");
     }
   }
 
@@ -748,13 +756,13 @@ class Planner {
   bool keeps_ = true;
   std::vector<Kept> kept_;
   std::map<WeightsKey, std::size_t> kept_at_;
-  std::vector<Ownership> ownership_;  // by operation
+  std::vector<Ownership> ownership_;               // by operation
   std::map<std::size_t, std::uint64_t> tiles_at_;  // places of tiles, by operation
   Plan plan_;
 
   std::map<FormText, std::size_t> forms_;
-  std::size_t last_ = 0;     // head of the last step
-  std::vector<Use> since_;   // the last barrier of the member's threads
+  std::size_t last_ = 0;           // head of the last step
+  std::vector<Use> since_;         // the last barrier of the member's threads
   std::vector<Use> shared_since_;  // the last one of all members
   bool met_ = false;               // each member has waited for all others
   // A result of which the others' words have not been got.

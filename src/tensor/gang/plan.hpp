@@ -22,12 +22,12 @@ struct Limits {
 
 struct Plan {
   std::uint32_t members = 1;
-  std::uint32_t threads = 1;           // of a member
-  std::uint64_t local_bytes = 0;       // of a member's memory, behind the list
-  std::uint32_t exchanged = 0;         // words of the largest exchange
-  std::vector<std::uint32_t> list;     // of steps (device/member.hpp)
-  std::vector<FormText> forms;         // by number
-  std::vector<std::string> remarks;    // a line for each form
+  std::uint32_t threads = 1;         // of a member
+  std::uint64_t local_bytes = 0;     // of a member's memory, behind the list
+  std::uint32_t exchanged = 0;       // words of the largest exchange
+  std::vector<std::uint32_t> list;   // of steps (device/member.hpp)
+  std::vector<FormText> forms;       // by number
+  std::vector<std::string> remarks;  // a line for each form
 };
 
 // Plans operations. `needed`: whether someone may read this memory behind the program. Throws errc::unsupported, with the reason, if the

@@ -112,9 +112,11 @@ TEST(GangPlanTest, EqualStepsShareAForm) {
     note_program(noted, TensorOp::tanh, y, std::vector<Operand>{x});
     x = y;
   }
-  const Plan plan = plan_of(noted, [&](const TensorView::Extent& memory) { return memory.first == x.address(); }, on_a_gpu());
+  const Plan plan = plan_of(
+      noted, [&](const TensorView::Extent& memory) { return memory.first == x.address(); }, on_a_gpu());
   EXPECT_EQ(steps_with(plan, "TensorOp::tanh"), 50U);
-  EXPECT_EQ(std::ranges::count_if(plan.forms, [](const FormText& form) { return form.body.find("TensorOp::tanh") != std::string::npos; }), 1);
+  EXPECT_EQ(std::ranges::count_if(plan.forms, [](const FormText& form) { return form.body.find("TensorOp::tanh") != std::string::npos; }),
+            1);
   EXPECT_EQ(steps_with(plan, "copy_out<"), 1U) << "the others are read by nobody";
   EXPECT_LE(plan.local_bytes, 3U * 416) << "results share memory when their lives do not overlap";
 }
@@ -123,7 +125,8 @@ TEST(GangPlanTest, WhatIsReadBeforeItIsWrittenIsCopiedInAndOut) {
   Noted noted;
   const TensorView state = made_up({10});
   note_program(noted, TensorOp::add, state, std::vector<Operand>{state, Number(1)});
-  const Plan plan = plan_of(noted, [](const TensorView::Extent&) { return false; }, on_a_gpu());
+  const Plan plan = plan_of(
+      noted, [](const TensorView::Extent&) { return false; }, on_a_gpu());
   EXPECT_EQ(steps_with(plan, "begin_copy<"), 1U);
   EXPECT_EQ(steps_with(plan, "copy_out<"), 1U) << "the next run goes on from it";
 }
@@ -149,7 +152,8 @@ TEST(GangPlanTest, StepsWhoseResultsNobodyReadsAreDropped) {
   note_program(noted, TensorOp::add, dead, std::vector<Operand>{x, x});
   note_program(noted, TensorOp::mul, dead, std::vector<Operand>{dead, dead});
   note_program(noted, TensorOp::tanh, y, std::vector<Operand>{x});
-  const Plan plan = plan_of(noted, [&](const TensorView::Extent& memory) { return memory.first == y.address(); }, on_a_gpu());
+  const Plan plan = plan_of(
+      noted, [&](const TensorView::Extent& memory) { return memory.first == y.address(); }, on_a_gpu());
   EXPECT_EQ(steps_with(plan, "TensorOp::add") + steps_with(plan, "TensorOp::mul"), 0U);
   EXPECT_EQ(steps_with(plan, "TensorOp::tanh"), 1U);
 }

@@ -90,7 +90,7 @@ class Writer {
       line("    const int e = " + owned_.element("i") + ";");
     } else {
       line(std::string("  for (int e = static_cast<int>(") + (each ? "" : "m.rank() * kThreads + ") + "m.thread()); e < " +
-         std::to_string(program_.elements()) + "; e += " + (each ? "" : "kMembers * ") + "kThreads) {");
+           std::to_string(program_.elements()) + "; e += " + (each ? "" : "kMembers * ") + "kThreads) {");
     }
     if (first.sizes.size() > 1) {
       std::int64_t below = 1;
@@ -221,8 +221,8 @@ class Writer {
       case static_cast<std::uint32_t>(Step::load): put(number(in.kind(), in.operand(), c)); break;
       case static_cast<std::uint32_t>(Step::keep): return line("    k" + std::to_string(in.operand()) + " = s;");
       case static_cast<std::uint32_t>(Step::store):
-        return line("    " + element(in.operand()) + " = Element<" + type_name(operation_.tensors[in.operand()].type) +
-                    ">::of(number_in<" + c + ">(s));");
+        return line("    " + element(in.operand()) + " = Element<" + type_name(operation_.tensors[in.operand()].type) + ">::of(number_in<" +
+                    c + ">(s));");
       case static_cast<std::uint32_t>(Step::cast): break;
       case static_cast<std::uint32_t>(Step::index): put("static_cast<" + c + ">(e)"); break;
       default: compute(in, c); break;

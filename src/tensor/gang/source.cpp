@@ -137,7 +137,8 @@ Source source_of(const Plan& plan, bool on_cuda) {
   } else {
     text += "\nDWELL_DEVICE void run_list(Member& m, const u32* list) {\n";
     for (const std::size_t at : steps) {
-      text += "  form_" + std::to_string(plan.list[at] & ((1U << device::kStepFormBits) - 1)) + "(m, list + " + std::to_string(at + 1) + ");\n";
+      text +=
+          "  form_" + std::to_string(plan.list[at] & ((1U << device::kStepFormBits) - 1)) + "(m, list + " + std::to_string(at + 1) + ");\n";
       if ((plan.list[at] & device::kStepSync) != 0) text += "  m.sync();\n";
     }
     text += "}\n\n";
