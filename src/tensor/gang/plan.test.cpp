@@ -158,6 +158,13 @@ TEST(GangPlanTest, StepsWhoseResultsNobodyReadsAreDropped) {
   EXPECT_EQ(steps_with(plan, "TensorOp::tanh"), 1U);
 }
 
+TEST(GangPlanTest, StepsThatDoNotDependOnEachOtherStayTasks) {
+  Noted noted;
+  const TensorView x = made_up({1024});
+  for (int i = 0; i < 2000; ++i) note_program(noted, TensorOp::add, made_up({1024}), std::vector<Operand>{x, x});
+  DWELL_EXPECT_ERROR(plan_of(noted, all, on_a_gpu()), errc::unsupported, HasSubstr("2000 steps hardly depend on each other"));
+}
+
 TEST(GangPlanTest, TheReasonIsNamedWhenAProgramDoesNotFit) {
   Noted other;
   other.add(NotedOperation::Kind::other, {});

@@ -233,6 +233,7 @@ void close() {
     const std::lock_guard lock(recordings().mutex);
     recorded = recordings().all;
   }
+  Recording::wait_orphans();
   for (const auto& [number, recording] : recorded) {
     recording.second->wait_compiled();
     try {

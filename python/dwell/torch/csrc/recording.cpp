@@ -28,6 +28,30 @@ Kind kind_of_recordings() {
 
 }  // namespace
 
+namespace {
+
+// Threads that compile for recordings that are gone, and whether they have ended.
+struct Orphans {
+  std::mutex mutex;
+  std::vector<std::pair<std::thread, std::function<bool()>>> all;
+
+  void add(std::thread thread, std::function<bool()> has_ended) {
+    const std::lock_guard lock(mutex);
+    std::erase_if(all, [](auto& one) {
+      if (!one.second()) return false;
+      one.first.join();
+      return true;
+    });
+    all.emplace_back(std::move(thread), std::move(has_ended));
+  }
+};
+Orphans& orphans() {
+  static auto* const all = new Orphans;
+  return *all;
+}
+
+}  // namespace
+
 struct Recording::Mine : c10::DebugInfoBase {
   explicit Mine(Recording* of) : recording(of) {}
   std::atomic<Recording*> recording;  // null after stop
@@ -55,10 +79,10 @@ void Recording::stop() {
   } catch (const c10::Error&) {}
 }
 
-Recording::Recording(Runtime& runtime) : runtime_(runtime), recorder_([this] { record(); }) {}
+Recording::Recording(Runtime& runtime) : runtime_(runtime), whole_(std::make_shared<Whole>()), recorder_([this] { record(); }) {}
 
 Recording::~Recording() {
-  wait_compiled();
+  if (compiler_.joinable()) orphans().add(std::move(compiler_), [whole = whole_] { return whole->has_ended.load(); });
   if (!recorder_.joinable()) return;
   {
     const std::lock_guard lock(mutex_);
@@ -128,28 +152,43 @@ void Recording::end() {
 
 void Recording::compile(std::uint32_t members) {
   // What nobody can read any more is known here: the caller's thread may drop tensors while the other one compiles.
-  compiler_ = std::thread([this, members, unneeded = storages_.unneeded()] {
+  compiler_ = std::thread([whole = whole_, &runtime = runtime_, operations = operations_, members, unneeded = storages_.unneeded()] {
+    // One at a time: a program with many recordings needs its processors.
+    static auto* const turn = new std::mutex;
+    const std::lock_guard lock(*turn);
     const auto needed = [&](const TensorView::Extent& memory) {
       const auto behind = std::ranges::upper_bound(unneeded, memory.first, {}, [](const auto& extent) { return extent.first; });
       return behind == unneeded.begin() || std::prev(behind)->second < memory.end;
     };
     try {
-      whole_.emplace(runtime_, operations_, needed, GangSettings{.members = members});
-      whole_is_there_.store(true, std::memory_order_release);
+      whole->program.emplace(runtime, operations, needed, GangSettings{.members = members});
+      whole->is_there.store(true, std::memory_order_release);
     } catch (const std::exception& error) {
-      const std::lock_guard lock(mutex_);
-      refusal_ = error.what();
+      const std::lock_guard told(whole->mutex);
+      whole->refusal = error.what();
     }
+    whole->has_ended = true;
   });
 }
 
 void Recording::leave_as_tasks() {
-  const std::lock_guard lock(mutex_);
-  refusal_ = "it was recorded with whole=False";
+  const std::lock_guard lock(whole_->mutex);
+  whole_->refusal = "it was recorded with whole=False";
 }
 
 void Recording::wait_compiled() {
+  // Several threads may wait.
+  const std::lock_guard lock(mutex_);
   if (compiler_.joinable()) compiler_.join();
+}
+
+void Recording::wait_orphans() {
+  std::vector<std::pair<std::thread, std::function<bool()>>> all;
+  {
+    const std::lock_guard lock(orphans().mutex);
+    all.swap(orphans().all);
+  }
+  for (auto& [thread, has_ended] : all) thread.join();
 }
 
 void Recording::enqueue(const GangProgram& whole, const c10::Stream& stream, void* handle) {
@@ -169,8 +208,8 @@ void Recording::wait_streams() {
 }
 
 std::string Recording::refusal() const {
-  const std::lock_guard lock(mutex_);
-  return refusal_;
+  const std::lock_guard lock(whole_->mutex);
+  return whole_->refusal;
 }
 
 void Recording::check() const {

@@ -41,6 +41,8 @@ class Recording {
   // Makes it the recording of the calling thread, which must have none, until that thread calls `stop`.
   void start();
   void stop();
+  // Waits for compilations of recordings that are gone: the compilers must not run when the process ends.
+  static void wait_orphans();
   // Call in a forked child: no thread records there.
   static void forget_started() { started_.store(0, std::memory_order_relaxed); }
 
@@ -55,7 +57,7 @@ class Recording {
   // Waits until that has ended, if it has begun.
   void wait_compiled();
   // The program of the whole; null while there is none.
-  const GangProgram* whole() const { return whole_is_there_.load(std::memory_order_acquire) ? &*whole_ : nullptr; }
+  const GangProgram* whole() const { return whole_->is_there.load(std::memory_order_acquire) ? &*whole_->program : nullptr; }
   // Runs it in a stream, behind all its other runs. The stream is noted for `wait_streams`. Called by one thread at a time.
   void enqueue(const GangProgram& whole, const c10::Stream& stream, void* handle);
   // Waits until all streams have passed the runs of the program, which it must outlive.
@@ -75,6 +77,14 @@ class Recording {
 
  private:
   struct Mine;
+  // What compiler_ makes. It may outlive the recording: nobody waits for a compiler because a recording is dropped.
+  struct Whole {
+    std::optional<GangProgram> program;  // written before is_there
+    std::atomic<bool> is_there{false};
+    std::atomic<bool> has_ended{false};
+    std::mutex mutex;
+    std::string refusal;  // guarded by mutex
+  };
 
   static Recording* found();
   void record();
@@ -88,10 +98,8 @@ class Recording {
   RecordedConstants constants_;
   std::optional<GraphExec> exec_;
   OperationList operations_;
-  std::optional<GangProgram> whole_;  // written by compiler_, before whole_is_there_
-  std::atomic<bool> whole_is_there_{false};
+  std::shared_ptr<Whole> whole_;
   std::vector<c10::Stream> streams_;  // with runs of it, the last one's at the end
-  std::string refusal_;               // guarded by mutex_
   std::thread compiler_;
 
   // Runtime::capture records the thread that calls it, which is `recorder_`: it runs the functions that other threads hand over in `work_`.
