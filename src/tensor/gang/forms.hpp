@@ -54,6 +54,9 @@ struct Operation {
 // Reads an operation's words. Throws errc::unsupported if it cannot tell the tensors.
 Operation operation_of(const NotedOperation& noted);
 
+// Elements of the result, or of what is reduced.
+std::int64_t elements_of(const Operation& operation);
+
 // Where the text of a form finds each tensor: an expression of its address, such as m.local<const float>(at[2]).
 using Places = std::vector<std::string>;
 

@@ -123,6 +123,13 @@ bool View::is_dense() const {
   return elements * bytes_of(type) == all.end - all.first;
 }
 
+std::int64_t elements_of(const Operation& operation) {
+  if (operation.kind == NotedOperation::Kind::product) return operation.product.outputs();
+  std::int64_t elements = 1;
+  for (const std::int64_t size : operation.tensors.front().sizes) elements *= size;
+  return elements;
+}
+
 Operation operation_of(const NotedOperation& noted) {
   switch (noted.kind) {
     case NotedOperation::Kind::program: return program_of(noted);

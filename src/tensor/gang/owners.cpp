@@ -1,0 +1,158 @@
+#include "tensor/gang/owners.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "tensor/device/product.hpp"
+
+namespace dwell::tensor::gang {
+
+namespace {
+
+using device::ProductWords;
+
+bool is_elementwise(const Operation& operation) { return operation.kind == NotedOperation::Kind::program; }
+
+class Owners {
+ public:
+  Owners(const std::vector<Operation>& operations, Ranges& ranges, std::uint32_t members,
+         const std::function<bool(const Operation&)>& may_be_owned, std::uint64_t most_bytes)
+      : operations_(operations), ranges_(ranges), members_(members), may_be_owned_(may_be_owned), most_bytes_(most_bytes) {}
+
+  std::vector<Ownership> find() {
+    ownership_.assign(operations_.size(), {});
+    for (Range& range : ranges_) {
+      range.period = 0;
+      range.owned = false;
+    }
+    if (members_ == 1) return std::move(ownership_);
+    find_periods();
+    // The last step that wrote a range's owned elements.
+    std::map<const Range*, std::size_t> writer;
+    const auto hand_on = [&](Range& range) {
+      const std::size_t step = writer.at(&range);
+      const Operation& operation = operations_[step];
+      for (std::size_t i = 0; i < operation.tensors.size(); ++i)
+        if (operation.tensors[i].written && &ranges_.of(operation.tensors[i]) == &range) ownership_[step].handed_on.push_back(i);
+      range.owned = false;
+    };
+    for (std::size_t step = 0; step < operations_.size(); ++step) {
+      const Operation& operation = operations_[step];
+      Ownership& ownership = ownership_[step];
+      std::int64_t period = 0;
+      if (may_be_owned_(operation)) {
+        // Its factors are read as a whole.
+        for (std::size_t i = 1; i < operation.tensors.size(); ++i)
+          if (Range& range = ranges_.of(operation.tensors[i]); range.owned) hand_on(range);
+        period = ranges_.of(operation.tensors[ProductWords::to]).period;
+      } else if (is_elementwise(operation)) {
+        period = period_of(operation);
+      }
+      if (period != 0) {
+        ownership.owned = {.period = period, .each = period / members_};
+        for (const View& view : operation.tensors) {
+          if (!view.written) continue;
+          Range& range = ranges_.of(view);
+          range.owned = true;
+          writer[&range] = step;
+        }
+        continue;
+      }
+      for (const View& view : operation.tensors)
+        if (Range& range = ranges_.of(view); range.owned) hand_on(range);
+    }
+    return std::move(ownership_);
+  }
+
+ private:
+  // The period of the elements of a program that a member computes alone: 0 if each member computes all of them.
+  std::int64_t period_of(const Operation& operation) const {
+    std::int64_t period = 0;
+    bool fits = true;
+    for (const View& view : operation.tensors) {
+      const Range& range = ranges_.of(view);
+      if (!range.owned && !view.written) continue;
+      fits = fits && range.period != 0 && (period == 0 || range.period == period) && ranges_.is_aligned(view) &&
+             (!view.written || ranges_.covers(view));
+      period = range.period;
+    }
+    const bool reads_owned = std::ranges::any_of(operation.tensors, [&](const View& view) { return view.read && ranges_.of(view).owned; });
+    return fits && reads_owned ? period : 0;
+  }
+
+  // Ranges that elementwise steps join have one period: that of the shortest step, if all others are whole numbers of it.
+  void find_periods() {
+    std::vector<std::size_t> group(ranges_.size());
+    for (std::size_t i = 0; i < group.size(); ++i) group[i] = i;
+    const auto root = [&](std::size_t i) {
+      while (group[i] != i) i = group[i] = group[group[i]];
+      return i;
+    };
+    const auto index_of = [&](const View& view) { return ranges_.index_of(view); };
+    const auto is_joined = [&](const View& view) {
+      const Range& range = ranges_.of(view);
+      return range.written() && !range.shared && range.bytes() <= most_bytes_ && ranges_.is_aligned(view);
+    };
+    for (const Operation& operation : operations_) {
+      if (!is_elementwise(operation)) continue;
+      std::optional<std::size_t> first;
+      for (const View& view : operation.tensors) {
+        if (!is_joined(view)) continue;
+        const std::size_t of = root(index_of(view));
+        if (!first) first = of;
+        group[of] = root(*first);
+      }
+    }
+    std::map<std::size_t, std::int64_t> periods;
+    const auto shorten = [&](std::size_t of, std::int64_t elements) {
+      const auto [at, made] = periods.emplace(of, elements);
+      at->second = std::min(at->second, elements);
+    };
+    for (const Operation& operation : operations_) {
+      if (may_be_owned_(operation)) shorten(root(index_of(operation.tensors[ProductWords::to])), operation.product.n);
+      if (!is_elementwise(operation)) continue;
+      for (const View& view : operation.tensors)
+        if (is_joined(view)) shorten(root(index_of(view)), elements_of(operation));
+    }
+    const auto refuse_unless = [&](std::size_t of, bool fits) {
+      if (!fits) periods[of] = 0;
+    };
+    for (auto& [of, period] : periods)
+      if (period % members_ != 0) period = 0;
+    for (const Operation& operation : operations_) {
+      if (may_be_owned_(operation)) {
+        const std::size_t of = root(index_of(operation.tensors[ProductWords::to]));
+        refuse_unless(of, periods[of] != 0 && operation.product.n % periods[of] == 0);
+      }
+      if (!is_elementwise(operation)) continue;
+      for (const View& view : operation.tensors) {
+        const Range& range = ranges_.of(view);
+        if (!range.written()) continue;
+        const std::size_t of = root(index_of(view));
+        const auto place = static_cast<std::int64_t>((view.address - range.extent.first) / sizeof(float));
+        if (is_joined(view)) refuse_unless(of, periods[of] != 0 && elements_of(operation) % periods[of] == 0 && place % periods[of] == 0);
+      }
+    }
+    for (std::size_t i = 0; i < ranges_.size(); ++i) {
+      const auto at = periods.find(root(i));
+      ranges_[i].period = at == periods.end() ? 0 : at->second;
+    }
+  }
+
+  const std::vector<Operation>& operations_;
+  Ranges& ranges_;
+  const std::uint32_t members_;
+  const std::function<bool(const Operation&)>& may_be_owned_;
+  const std::uint64_t most_bytes_;
+  std::vector<Ownership> ownership_;
+};
+
+}  // namespace
+
+std::vector<Ownership> find_owners(const std::vector<Operation>& operations, Ranges& ranges, std::uint32_t members,
+                                   const std::function<bool(const Operation&)>& may_be_owned, std::uint64_t most_bytes) {
+  return Owners(operations, ranges, members, may_be_owned, most_bytes).find();
+}
+
+}  // namespace dwell::tensor::gang
