@@ -334,6 +334,8 @@ TEST_P(GangProgramsTest, OnlyACpuRunsAProgramInTheCallersThread) {
   program.run();
   EXPECT_EQ(all().front(), std::vector<float>(8, 3));
   expect_error(errc::unsupported, HasSubstr("launch it"), [&] { program.enqueue(nullptr); });
+  runtime().close();
+  EXPECT_THROW(program.run(), Error) << "its code is gone with the runtime";
 }
 
 TEST_P(GangProgramsTest, OperationsWithoutAFormAreRefusedByName) {
