@@ -287,3 +287,91 @@ def test_unrecordable_operations_are_errors() -> None:
         pass
     recorded().replay()
     assert torch.equal(y, x * 2)
+
+
+# ---- Compiled as a whole ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_recording_is_compiled_as_one_program() -> None:
+    layers = [torch.nn.Linear(64, 256), torch.nn.Tanh(), torch.nn.Linear(256, 8)]
+    net = torch.nn.Sequential(*layers).to(DEVICE).requires_grad_(False)
+    x = torch.zeros(1, 64, device=DEVICE)
+    with dt.record() as recorded:
+        y = net(x)
+    recording = recorded()
+    assert recording.compile() == ""
+    assert recording.members >= 1
+    assert "product of 1 x 64 by 64 x 256" in recording.source()
+    for _ in range(3):
+        x.normal_()
+        recording.replay()
+        torch.testing.assert_close(y, net(x))
+        net[0].weight.mul_(0.5)  # each replay reads them anew
+
+
+def test_members_may_be_asked_for() -> None:
+    x, w = torch.rand(1, 64, device=DEVICE), torch.rand(256, 64, device=DEVICE)
+    with dt.record(members=3) as recorded:
+        y = torch.nn.functional.linear(x, w)
+    recording = recorded()
+    assert recording.compile() == ""
+    assert recording.members == (1 if DEVICE == "cpu" else 3)
+    recording.replay()
+    torch.testing.assert_close(y, torch.nn.functional.linear(x, w))
+    with pytest.raises(ValueError, match="members=0: pass 1 or more"), dt.record(members=0):
+        pass
+
+
+def test_recordings_that_stay_tasks_say_why() -> None:
+    x = made(8)
+    with dt.record(whole=False) as recorded:
+        y = x + 1
+    recording = recorded()
+    assert recording.compile() == "it was recorded with whole=False"
+    assert recording.source() == ""
+    assert recording.members == 0
+    recording.replay()
+    torch.testing.assert_close(y, x + 1)
+    with dt.record() as recorded:
+        place = x.argmax(0)
+    recording = recorded()
+    assert "to places" in recording.compile()
+    recording.replay()
+    assert int(place) == int(x.argmax(0))
+
+
+def test_state_is_passed_on_from_replay_to_replay() -> None:
+    state, step = torch.zeros(100, device=DEVICE), made(100)
+    with dt.record() as recorded:
+        for _ in range(3):
+            state += step
+    recording = recorded()
+    assert recording.compile() == ""
+    for _ in range(5):
+        recording.replay()
+    torch.testing.assert_close(state, step * 15)
+
+
+def test_recordings_may_be_dropped_while_they_are_compiled() -> None:
+    x = made(8)
+    for number in range(3):
+        with dt.record() as recorded:
+            y = x * number + 0.25
+        recorded().replay()
+        torch.testing.assert_close(y, x * number + 0.25)
+
+
+@pytest.mark.skipif(DEVICE == "cpu", reason="needs streams")
+def test_replays_in_two_streams_follow_each_other() -> None:
+    count, w = torch.zeros(1, 256, device=DEVICE), torch.eye(256, device=DEVICE)
+    with dt.record() as recorded:
+        count.copy_(torch.nn.functional.linear(count, w) + 1)
+    recording = recorded()
+    assert recording.compile() == ""
+    other = torch.cuda.Stream()
+    for _ in range(50):
+        recording.replay()
+        with torch.cuda.stream(other):
+            recording.replay()
+    torch.cuda.synchronize()
+    torch.testing.assert_close(count, torch.full_like(count, 100))
