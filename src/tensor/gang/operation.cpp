@@ -88,7 +88,8 @@ Operation rows_of(const NotedOperation& noted) {
   for (std::uint32_t i = 0; i < tensors; ++i) {
     const std::uint32_t* const tensor = words.tensor(i);
     View view{.address = ProgramWords::address(tensor), .type = ProgramWords::type(tensor)};
-    if (view.type != ElementType::f32) operation.refusal = what + "of tensors of " + std::string(name_of(view.type));
+    if (view.type != ElementType::f32 && operation.refusal.empty())
+      operation.refusal = what + "of tensors of " + std::string(name_of(view.type));
     for (std::uint32_t dim = 0; dim < dims; ++dim) {
       view.sizes.push_back(words.words()[RowsWords::kSizes + dim]);
       view.strides.push_back(ProgramWords::stride(tensor, dim));
