@@ -1,9 +1,11 @@
 // Products of matrices of floats, as the one member of a gang on a CPU computes them (member_product.hpp), with vectors.
 #pragma once
 
-#include <dwell/device/platform/cpu_vectors.hpp>
-
 #include "tensor/device/member.hpp"
+
+#if !DWELL_PARALLEL_GROUP
+
+#include <dwell/device/platform/cpu_vectors.hpp>
 
 namespace dwell {
 namespace device {
@@ -237,3 +239,5 @@ DWELL_DEVICE void multiply(const Member&, float* to, const float* a, const float
 
 }  // namespace device
 }  // namespace dwell
+
+#endif
