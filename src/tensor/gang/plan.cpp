@@ -401,7 +401,7 @@ class Planner {
       matrices.strides.insert(matrices.strides.begin(), 0);
     }
     awaited_.push_back({matrices, matrices.sizes[0] * matrices.sizes[1] * matrices.sizes[2]});
-    const std::string first = step.word(static_cast<std::uint64_t>(words_));
+    std::string first = step.word(static_cast<std::uint64_t>(words_));
     words_ += awaited_.back().elements;
     return first;
   }
