@@ -86,7 +86,7 @@ CompileOptions options_of(const Runtime& runtime, bool on_cuda) {
   const bool is_chosen = std::ranges::any_of(options.flags, [](const std::string& flag) { return flag.starts_with("-m"); });
   if (!is_chosen && __builtin_cpu_supports("avx2") != 0) flags.emplace_back("-mavx2");
 #endif
-  // Those of the user come last.
+  // The user's flags come last, and win.
   options.flags.insert(options.flags.begin(), flags.begin(), flags.end());
   return options;
 }

@@ -57,7 +57,7 @@ Operation operation_of(const NotedOperation& noted);
 // Elements of the result, or of what is reduced.
 std::int64_t elements_of(const Operation& operation);
 
-// Where the text of a form finds each tensor: an expression of its address, such as m.local<const float>(at[2]).
+// Expressions of the tensors' addresses in the text of a form, such as m.local<const float>(at[2]).
 using Places = std::vector<std::string>;
 
 // The text of a form: members of a structure `Form`, and the body of a function of (Member& m, const u32* at), which knows it, and the
@@ -69,8 +69,12 @@ struct FormText {
   auto operator<=>(const FormText&) const = default;
 };
 
-// Who does an operation: each member all of it; members a part each, with the result in global memory; or, for products, as words for the
-// others, by weights that each member keeps or not; or each member the elements that it owns.
+// How members divide an operation.
+//   each    each member does all of it
+//   shared  each does a part, and the result lies in global memory
+//   parts   each computes a part of a product, and hands it on as words
+//   kept    the same, with weights that it keeps
+//   own     each does the elements that it owns
 enum class By : std::uint8_t { each, shared, parts, kept, own };
 
 // The elements that a member owns of a tensor: of each `period` of them as many, one behind the other. The number of members divides it.
@@ -82,7 +86,7 @@ struct Owned {
   std::string count(std::int64_t elements) const;
   std::string element(const std::string& i) const;
 };
-// What a step hands on to the other members: tensors by their places in the operation, and expressions of their first words.
+// Results that a step hands on to the other members: their places in the operation, and expressions of their first words.
 using HandedOn = std::vector<std::pair<std::size_t, std::string>>;
 
 FormText program_text(const Operation& operation, const Places& places, By by, std::uint32_t threads, const Owned& owned = {},

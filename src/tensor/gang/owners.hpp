@@ -1,5 +1,5 @@
-// Who owns elements of tensors: a member that has computed some elements of a product's result goes on with them, as long as elementwise
-// steps need no others. Then members exchange less, and later.
+// Ownership of elements: a member that has computed some elements of a product's result goes on with them, as long as elementwise steps
+// need no others. Then members exchange less, and later.
 #pragma once
 
 #include <cstddef>

@@ -7,7 +7,7 @@
 
 namespace dwell::tensor::gang {
 
-// Of a kernel, `kKernelName`, of plan.members blocks; or of an operator, whose name follows from the text.
+// Names a kernel of plan.members blocks, `kKernelName`; on a CPU an operator, whose name follows from the text.
 struct Source {
   std::string name;
   std::string text;

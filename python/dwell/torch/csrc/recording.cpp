@@ -151,7 +151,7 @@ void Recording::end() {
 }
 
 void Recording::compile(std::uint32_t members) {
-  // What nobody can read any more is known here: the caller's thread may drop tensors while the other one compiles.
+  // Looks for memory that nobody can read before the thread starts: the caller may drop tensors while it compiles.
   compiler_ = std::thread([whole = whole_, &runtime = runtime_, operations = operations_, members, unneeded = storages_.unneeded()] {
     // One at a time: a program with many recordings needs its processors.
     static auto* const turn = new std::mutex;

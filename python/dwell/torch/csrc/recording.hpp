@@ -77,7 +77,7 @@ class Recording {
 
  private:
   struct Mine;
-  // What compiler_ makes. It may outlive the recording: nobody waits for a compiler because a recording is dropped.
+  // The result of compiler_. It may outlive the recording, which waits for no compiler when it is dropped.
   struct Whole {
     std::optional<GangProgram> program;  // written before is_there
     std::atomic<bool> is_there{false};
