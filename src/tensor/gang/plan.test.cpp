@@ -137,11 +137,12 @@ TEST(GangPlanTest, MembersShareLargeTensorsAndMeetBeforeOthersUseThem) {
   const TensorView y = made_up({256, 256});
   note_program(noted, TensorOp::add, y, std::vector<Operand>{x, x});
   note_program(noted, TensorOp::mul, x, std::vector<Operand>{y, y});
+  note_program(noted, TensorOp::sub, y, std::vector<Operand>{x, x});
   const Plan plan = plan_of(noted, all, on_a_gpu());
   EXPECT_EQ(plan.members, 32U);
-  EXPECT_EQ(steps_with(plan, "m.barrier<"), 1U);
+  EXPECT_EQ(steps_with(plan, "m.barrier<"), 2U);
   EXPECT_EQ(steps_with(plan, "begin_copy<") + steps_with(plan, "copy_out<"), 0U);
-  EXPECT_EQ(steps_with(plan, "e += kMembers * kThreads"), 2U);
+  EXPECT_EQ(steps_with(plan, "e += kMembers * kThreads"), 3U);
 }
 
 TEST(GangPlanTest, StepsWhoseResultsNobodyReadsAreDropped) {
