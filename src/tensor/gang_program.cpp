@@ -184,7 +184,10 @@ void GangProgram::enqueue(void* stream) const {
 void GangProgram::run() const {
   const tensor::GangState& state = *state_;
   if (state.function == nullptr) throw Error(errc::unsupported, "a program of a gang on CUDA runs in no thread of the host: launch it");
-  state.function(state.list.host().data(), state.local.host().data());
+  // Both throw once the runtime has closed, when the function is gone too: UBSan reads a function before it evaluates its arguments.
+  const std::uint32_t* const list = state.list.host().data();
+  std::uint8_t* const local = state.local.host().data();
+  state.function(list, local);
 }
 
 std::uint32_t GangProgram::members() const noexcept { return state_->members; }
