@@ -12,9 +12,12 @@
 
 namespace dwell {
 
+class OperationList;
+
 namespace tensor {
 struct Noted;
 struct GangState;
+const Noted& noted_in(const OperationList& list);
 }  // namespace tensor
 
 // Operations that a batch has submitted, in order: Batch::note_in fills it, GangProgram compiles it. A handle: copies name the same list.
@@ -26,11 +29,15 @@ class OperationList {
  private:
   friend class Batch;
   friend class GangProgram;
+  friend const tensor::Noted& tensor::noted_in(const OperationList& list);
   std::shared_ptr<tensor::Noted> state_;
 };
 
 struct GangSettings {
   std::uint32_t members = 0;  // of the gang; 0: as many as the plan finds best. On a CPU always one
+  // Runs of the operations in one run of the program, one behind the other: what they only read is loaded once, and what they hand on to
+  // the next run stays in the members.
+  std::uint32_t repeats = 1;
 };
 
 // Runs the operations of a list on the memory that they name, as one program. On CUDA it is an ordinary kernel: a gang of thread blocks,
@@ -47,7 +54,7 @@ class GangProgram {
   // The memory that the operations name must live as long as the program and its runs. Throws errc::unsupported with the reason if the
   // operations do not fit a gang: an operation without a form (an index, 16-bit products, long rows), tensors beyond a member's memory, and
   // for a single member an operation that is too large (docs/loops.md has the limits). Throws errc::closed, errc::out_of_memory, and as
-  // Runtime::compile.
+  // Runtime::compile. errc::invalid_argument for no repeats.
   GangProgram(Runtime& runtime, const OperationList& operations, const std::function<bool(const TensorView::Extent&)>& needed,
               const GangSettings& settings = {});
   ~GangProgram();
@@ -70,7 +77,7 @@ class GangProgram {
   void run() const;
 
   std::uint32_t members() const noexcept;
-  // The steps of a run that each member takes, exchanges and copies included.
+  // The steps of a run that each member takes, exchanges and copies included, as often as they are taken.
   std::uint32_t steps() const noexcept;
   // The C++ text that was compiled. Valid as long as the program.
   const std::string& source() const noexcept;

@@ -25,6 +25,7 @@ struct GangState {
   std::uint32_t members = 1;
   std::uint32_t threads = 1;
   std::uint32_t steps = 0;
+  std::uint32_t repeats = 1;
   std::string source;
   std::shared_ptr<const Noted> noted;  // has memory that the operations name
   Buffer<std::uint32_t> list;
@@ -44,7 +45,7 @@ struct GangState {
   Operator<> op;
   Buffer<std::uint8_t> local;
   Buffer<std::uint64_t> nothing;
-  void (*function)(const std::uint32_t* list, std::uint8_t* local) = nullptr;
+  gang::FunctionOfCaller function = nullptr;
 };
 
 namespace {
@@ -63,7 +64,7 @@ constexpr std::uint64_t kLocalBytesOnCpu = std::uint64_t{1} << 20U;
 
 gang::Limits limits_of(const Runtime& runtime, const GangSettings& settings) {
   const std::string device = runtime.info().device;
-  gang::Limits limits{.members = settings.members, .local_bytes = kLocalBytesOnCpu};
+  gang::Limits limits{.members = settings.members, .local_bytes = kLocalBytesOnCpu, .repeats = settings.repeats > 1};
   if (!device.starts_with("cuda")) return limits;
   limits.on_cuda = true;
   limits.local_bytes = shared_bytes_of("");
@@ -91,26 +92,28 @@ CompileOptions options_of(const Runtime& runtime, bool on_cuda) {
   return options;
 }
 
-// The arguments of the kernel: the list, the words and the numbers. They point into the state.
-std::array<detail::LaunchArgument, 3> arguments_of(const GangState& state) {
-  const auto pointer = [](const auto& value) {
+// The arguments of the kernel: the list, the words, the numbers, and the runs of the operations. They point into the state.
+std::array<detail::LaunchArgument, 4> arguments_of(const GangState& state) {
+  const auto argument = [](const auto& value) {
     return detail::LaunchArgument{detail::kernel_parameter<std::remove_cvref_t<decltype(value)>>(), &value, nullptr};
   };
-  detail::LaunchArgument list = pointer(state.list_at);
+  detail::LaunchArgument list = argument(state.list_at);
   if (!state.passed_list.empty()) {
     const auto bytes = static_cast<std::uint16_t>(state.passed_list.size() * sizeof(std::uint32_t));
     list = {{Kind::structure, Kind::structure, bytes}, state.passed_list.data(), nullptr};
   }
-  return {list, pointer(state.words_at), pointer(state.numbers_at)};
+  return {list, argument(state.words_at), argument(state.numbers_at), argument(state.repeats)};
 }
 
-std::uint32_t steps_of(const gang::Plan& plan) {
-  std::uint32_t steps = 0;
-  for (std::size_t at = 0; plan.list[at] != 0; at += plan.list[at] >> device::kStepFormBits & device::kStepWords) ++steps;
-  return steps;
+std::uint32_t steps_of_run(const gang::Plan& plan, std::uint32_t repeats) {
+  std::size_t steps = 0;
+  for (std::size_t list = 0; list < plan.begins.size(); ++list) steps += gang::steps_of(plan, list).size() * (list == 1 ? repeats : 1);
+  return static_cast<std::uint32_t>(steps);
 }
 
 }  // namespace
+
+const Noted& noted_in(const OperationList& list) { return *list.state_; }
 
 }  // namespace tensor
 
@@ -121,15 +124,17 @@ GangProgram::GangProgram(Runtime& runtime, const OperationList& operations, cons
                          const GangSettings& settings)
     : state_(std::make_unique<tensor::GangState>()) {
   using tensor::gang::Plan;
+  if (settings.repeats == 0) throw Error(errc::invalid_argument, "GangSettings::repeats: a program runs its operations once at least");
   const tensor::gang::Limits limits = tensor::limits_of(runtime, settings);
   const Plan plan = tensor::gang::plan_of(*operations.state_, needed, limits);
-  tensor::gang::Source source = tensor::gang::source_of(plan, limits.on_cuda);
+  tensor::gang::Source source = tensor::gang::source_of(plan, limits.on_cuda ? tensor::gang::Runner::cuda : tensor::gang::Runner::cpu);
   tensor::GangState& state = *state_;
   state.runtime = &runtime;
   state.noted = operations.state_;
   state.members = plan.members;
   state.threads = plan.threads;
-  state.steps = tensor::steps_of(plan);
+  state.repeats = settings.repeats;
+  state.steps = tensor::steps_of_run(plan, settings.repeats);
   state.source = std::move(source.text);
   const CompileOptions options = tensor::options_of(runtime, limits.on_cuda);
   const Source text(state.source, "dwell/" + source.name + ".op");
@@ -156,10 +161,10 @@ GangProgram::GangProgram(Runtime& runtime, const OperationList& operations, cons
     state.local = runtime.allocate<std::uint8_t>(std::max<std::size_t>(plan.local_bytes, 1));
     state.nothing = runtime.allocate<std::uint64_t>(0);
     const Buffer<std::uint64_t> place = runtime.allocate<std::uint64_t>(1);
-    runtime.submit(state.op, state.list, state.local, place).wait();
+    runtime.submit(state.op, state.list, state.local, place, std::uint32_t{0}).wait();
     std::uint64_t address = 0;
     place.read(std::span(&address, 1));
-    state.function = reinterpret_cast<void (*)(const std::uint32_t*, std::uint8_t*)>(address);
+    state.function = reinterpret_cast<tensor::gang::FunctionOfCaller>(address);
   }
 }
 
@@ -169,7 +174,7 @@ GangProgram& GangProgram::operator=(GangProgram&&) noexcept = default;
 
 Ticket GangProgram::launch(void* stream) const {
   const tensor::GangState& state = *state_;
-  if (state.op) return state.runtime->submit(state.op, state.list, state.local, state.nothing, drain);
+  if (state.op) return state.runtime->submit(state.op, state.list, state.local, state.nothing, state.repeats, drain);
   LaunchConfig config = state.config;
   config.stream = stream;
   const auto arguments = tensor::arguments_of(state);
@@ -187,7 +192,7 @@ void GangProgram::run() const {
   // Both throw once the runtime has closed, when the function is gone too: UBSan reads a function before it evaluates its arguments.
   const std::uint32_t* const list = state.list.host().data();
   std::uint8_t* const local = state.local.host().data();
-  state.function(list, local);
+  state.function(list, local, state.repeats);
 }
 
 std::uint32_t GangProgram::members() const noexcept { return state_->members; }

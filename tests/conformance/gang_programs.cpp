@@ -10,7 +10,9 @@
 #include <dwell/batch.hpp>
 #include <dwell/gang_program.hpp>
 
+#include "tests/conformance/gang_in_threads.hpp"
 #include "tests/conformance/tensor_test.hpp"
+#include "tests/unit/sanitized.hpp"
 
 namespace dwell::test {
 namespace {
@@ -39,9 +41,10 @@ class GangProgramsTest : public TensorTest {
   }
   static bool needed(const TensorView::Extent&) { return true; }
 
-  // Runs the work by tasks and by a program, some times from the same state, and compares all tensors.
-  void check(const Work& work, std::uint32_t members = 0, int runs = 3, double tolerance = 2e-4) {
-    std::vector<std::vector<float>> state = all();
+  // Runs the work by tasks and by a program, some times from the same state, and compares all tensors. On a CPU also by threads, as many as
+  // a GPU would have members.
+  void check(const Work& work, const GangSettings& settings = {}, int runs = 3, double tolerance = 2e-4) {
+    const std::vector<std::vector<float>> state = all();
     OperationList list;
     {
       Batch batch(runtime());
@@ -50,17 +53,39 @@ class GangProgramsTest : public TensorTest {
       batch.flush().wait();
     }
     restore(state);
-    const GangProgram program(runtime(), list, needed, {.members = members});
+    {
+      const GangProgram program(runtime(), list, needed, settings);
+      const auto run = [&](int number) {
+        if (on_cpu() && number % 2 == 0)
+          program.run();
+        else
+          program.launch().wait();
+      };
+      ASSERT_NO_FATAL_FAILURE(compare(work, run, program.source(), settings.repeats, runs, tolerance));
+    }
+    // Words are ordered by their values, of which the thread sanitizer knows nothing.
+    if (!on_cpu() || kThreadSanitized) return;
+    restore(state);
+    GangInThreads program(runtime(), list, needed, settings);
+    if (program.plan().members == 1 && settings.members == 1) return;
+    compare(
+        work, [&](int) { program.run(); }, program.source(), settings.repeats, runs, tolerance);
+  }
+
+  std::mt19937& random() { return random_; }
+  std::int64_t below(std::int64_t n) { return static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(n)); }
+
+ private:
+  void compare(const Work& work, const std::function<void(int)>& program, const std::string& source, std::uint32_t repeats, int runs,
+               double tolerance) {
+    std::vector<std::vector<float>> state = all();
     for (int run = 0; run < runs; ++run) {
       Batch batch(runtime());
-      work(batch);
+      for (std::uint32_t i = 0; i < repeats; ++i) work(batch);
       batch.flush().wait();
       const std::vector<std::vector<float>> expected = all();
       restore(state);
-      if (on_cpu() && run % 2 == 0)
-        program.run();
-      else
-        program.launch().wait();
+      program(run);
       const std::vector<std::vector<float>> given = all();
       for (std::size_t i = 0; i < given.size(); ++i)
         for (std::size_t j = 0; j < given[i].size(); ++j) {
@@ -69,7 +94,7 @@ class GangProgramsTest : public TensorTest {
           if (std::isnan(a) && std::isnan(b)) continue;
           ASSERT_TRUE(a == b || std::fabs(a - b) <= tolerance * (1 + std::fabs(b)))
               << "tensor " << i << ", element " << j << ": " << a << ", not " << b << "; run " << run << "\n"
-              << program.source();
+              << source;
         }
       // The next run begins with what this one has left, a little apart.
       for (std::vector<float>& values : state = given)
@@ -78,10 +103,6 @@ class GangProgramsTest : public TensorTest {
     }
   }
 
-  std::mt19937& random() { return random_; }
-  std::int64_t below(std::int64_t n) { return static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(n)); }
-
- private:
   std::mt19937 random_{11};
   std::uniform_real_distribution<float> uniform_{-1, 1};
   std::vector<Buffer<float>> buffers_;
@@ -117,7 +138,7 @@ TEST_P(GangProgramsTest, AMultilayerPerceptron) {
     batch.assign(h2, ops::tanh(h2));
     batch.addmm(y, b3, h2, w3.transpose(0, 1));
   };
-  for (const std::uint32_t members : {0U, 1U, 2U, 7U, 32U, 64U}) check(work, members);
+  for (const std::uint32_t members : {0U, 1U, 2U, 7U, 32U, 64U}) check(work, {.members = members});
 }
 
 TEST_P(GangProgramsTest, ACellThatPassesItsStateOn) {
@@ -138,7 +159,7 @@ TEST_P(GangProgramsTest, ACellThatPassesItsStateOn) {
       batch.assign(h, ops::sigmoid(gate(3)) * ops::tanh(c));
     }
   };
-  for (const std::uint32_t members : {0U, 1U, 16U, 48U}) check(work, members, 20);
+  for (const std::uint32_t members : {0U, 1U, 16U, 48U}) check(work, {.members = members}, 20);
 }
 
 TEST_P(GangProgramsTest, SmallMatricesAndReductions) {
@@ -206,7 +227,8 @@ TEST_P(GangProgramsTest, AStepOfTraining) {
       batch.assign(w1, Expression(w1) - Expression(d1) * 0.05);
     }
   };
-  for (const std::uint32_t members : {0U, 8U, 100U}) check(work, members, 4);
+  for (const std::uint32_t members : {0U, 8U, 100U}) check(work, {.members = members}, 4);
+  check(work, {.members = 16, .repeats = 3}, 2);
 }
 
 TEST_P(GangProgramsTest, ALargeBatchOfRows) {
@@ -225,7 +247,8 @@ TEST_P(GangProgramsTest, ALargeBatchOfRows) {
       batch.assign(b, ops::tanh(b));
     }
   };
-  for (const std::uint32_t members : {0U, 5U, 64U}) check(work, members);
+  for (const std::uint32_t members : {0U, 5U, 64U}) check(work, {.members = members});
+  check(work, {.members = 9, .repeats = 2}, 2, 2e-3);
 }
 
 TEST_P(GangProgramsTest, ResultsWhereOperandsLie) {
@@ -262,7 +285,7 @@ TEST_P(GangProgramsTest, ProductsOfAllLayouts) {
           batch.addmm(sums, row, left, right, -0.5, 2);
           batch.addmm(sums, sums, left, right);
         },
-        1, 2);
+        {.members = 1}, 2);
     if (HasFatalFailure()) return;
   }
 }
@@ -296,7 +319,7 @@ TEST_P(GangProgramsTest, EveryBitPatternPassesAnExchange) {
           batch.mm(y, x, w.transpose(0, 1));
           batch.assign(z, y);
         },
-        32, 2);
+        {.members = 32}, 2);
   }
 }
 
@@ -319,6 +342,85 @@ TEST_P(GangProgramsTest, ResultsThatNobodyReadsAreNotStored) {
   const std::vector<std::vector<float>> given = all();
   EXPECT_EQ(given[1], before[1]);
   for (std::size_t i = 0; i < 64; ++i) EXPECT_NEAR(given[2][i], expected[2][i], 1e-6F);
+}
+
+// The state passes from run to run: c by the members that own it, h as a whole.
+TEST_P(GangProgramsTest, ACellRepeats) {
+  constexpr std::int64_t kHidden = 64;
+  const TensorView x = tensor({1, 32});
+  const TensorView w = tensor({4 * kHidden, 32}, 0.2F);
+  const TensorView u = tensor({4 * kHidden, kHidden}, 0.2F);
+  const TensorView h = tensor({1, kHidden});
+  const TensorView c = tensor({1, kHidden});
+  const TensorView a = tensor({1, 4 * kHidden});
+  const TensorView b = tensor({1, 4 * kHidden});
+  const TensorView y = tensor({1, 32});
+  const Work work = [&](Batch& batch) {
+    batch.mm(a, x, w.transpose(0, 1));
+    batch.mm(b, h, u.transpose(0, 1));
+    const auto gate = [&](std::int64_t i) { return Expression(a.slice(1, i * kHidden, kHidden)) + b.slice(1, i * kHidden, kHidden); };
+    batch.assign(c, ops::sigmoid(gate(1)) * c + ops::sigmoid(gate(0)) * ops::tanh(gate(2)));
+    batch.assign(h, ops::sigmoid(gate(3)) * ops::tanh(c));
+    batch.assign(y, ops::tanh(y) * 0.5 + h.slice(1, 8, 32));
+    batch.assign(x, Expression(x) * 0.9 + Expression(y) * 0.1);
+  };
+  for (const std::uint32_t members : {0U, 1U, 16U, 48U}) check(work, {.members = members, .repeats = 20}, 4);
+  check(work, {.members = 16, .repeats = 2});
+}
+
+// A step that needs all elements of a state keeps members from beginning with their own.
+TEST_P(GangProgramsTest, AStateThatAllMembersReadRepeats) {
+  const TensorView h = tensor({1, 256});
+  const TensorView w = tensor({256, 256}, 0.1F);
+  const TensorView z = tensor({1, 256});
+  const TensorView total = tensor({1, 1});
+  check(
+      [&](Batch& batch) {
+        batch.sum(total, z, {});
+        batch.mm(h, h, w);
+        batch.assign(z, ops::tanh(h) + Expression(z) * 0.5);
+        batch.assign(h, Expression(z) + total);
+      },
+      {.members = 32, .repeats = 6});
+}
+
+TEST_P(GangProgramsTest, SmallMatricesRepeat) {
+  const TensorView p = tensor({8, 8}, 0.3F);
+  const TensorView f = tensor({8, 8}, 0.3F);
+  const TensorView between = tensor({8, 8});
+  const TensorView trace = tensor({1});
+  for (const std::uint32_t members : {0U, 4U})
+    check(
+        [&](Batch& batch) {
+          batch.mm(between, f, p);
+          batch.addmm(p, p, between, f.transpose(0, 1), 0.5, 0.5);
+          batch.sum(trace, TensorView(p.address(), ElementType::f32, {8}, {9}));
+          batch.assign(p.slice(0, 2, 3), Expression(p.slice(0, 2, 3)) / (ops::abs(Expression(trace)) + 1.0));
+        },
+        {.members = members, .repeats = 7});
+}
+
+// Inputs that do not fit a member's memory for all runs are read where they lie.
+TEST_P(GangProgramsTest, InputsBeyondAMembersMemoryRepeat) {
+  std::vector<TensorView> inputs;
+  for (int i = 0; i < 12; ++i) inputs.push_back(tensor({8192}));
+  const TensorView sum = tensor({8192});
+  check(
+      [&](Batch& batch) {
+        for (const TensorView& input : inputs) batch.assign(sum, Expression(sum) * 0.75 + input);
+      },
+      {.members = 1, .repeats = 3});
+}
+
+TEST_P(GangProgramsTest, AProgramWithoutRunsIsRefused) {
+  const TensorView x = tensor({8});
+  OperationList list;
+  Batch batch(runtime());
+  batch.note_in(list);
+  batch.assign(x, Expression(x) + 1.0);
+  batch.flush().wait();
+  expect_error(errc::invalid_argument, HasSubstr("GangSettings::repeats"),
+               [&] { const GangProgram program(runtime(), list, needed, {.repeats = 0}); });
 }
 
 TEST_P(GangProgramsTest, OnlyACpuRunsAProgramInTheCallersThread) {
@@ -402,7 +504,7 @@ TEST_P(GangProgramsTest, RandomPrograms) {
         [&](Batch& batch) {
           for (const Work& step : steps) step(batch);
         },
-        members, 3, 2e-3);
+        {.members = members}, 3, 2e-3);
     if (HasFatalFailure()) return;
   }
 }

@@ -27,9 +27,11 @@ TEST_P(CudaGangTest, ANetworkCompilesWithoutWarnings) {
   tensor::note_linear(network.noted, tensor::made_up({64, 256}), tensor::made_up({64, 256}), tensor::made_up({256, 256}),
                       tensor::made_up({256}));
   for (const std::uint32_t members : {7U, 32U}) {
+    tensor::gang::Limits limits = tensor::on_a_gpu(members);
+    limits.repeats = members == 32;
     const tensor::gang::Plan plan = tensor::gang::plan_of(
-        network.noted, [](const TensorView::Extent&) { return true; }, tensor::on_a_gpu(members));
-    const tensor::gang::Source source = tensor::gang::source_of(plan, true);
+        network.noted, [](const TensorView::Extent&) { return true; }, limits);
+    const tensor::gang::Source source = tensor::gang::source_of(plan, tensor::gang::Runner::cuda);
     CudaCompiler compiler({.arch = GetParam(), .cache = {}});
     Unit unit{"kernels", source.text, "dwell_gang.op", 1, {}};
     unit.program = true;

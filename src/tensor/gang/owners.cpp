@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
+#include <utility>
 
 #include "tensor/device/product.hpp"
 
@@ -16,26 +18,45 @@ bool is_elementwise(const Operation& operation) { return operation.kind == Noted
 
 class Owners {
  public:
-  Owners(const std::vector<Operation>& operations, Ranges& ranges, std::uint32_t members,
-         const std::function<bool(const Operation&)>& may_be_owned, std::uint64_t most_bytes)
-      : operations_(operations), ranges_(ranges), members_(members), may_be_owned_(may_be_owned), most_bytes_(most_bytes) {}
+  Owners(const std::vector<Operation>& operations, Ranges& ranges, const OwnerSettings& settings,
+         const std::function<bool(const Operation&)>& may_be_owned)
+      : operations_(operations), ranges_(ranges), settings_(settings), may_be_owned_(may_be_owned) {}
 
   std::vector<Ownership> find() {
     ownership_.assign(operations_.size(), {});
-    for (Range& range : ranges_) {
-      range.period = 0;
-      range.owned = false;
-    }
-    if (members_ == 1) return std::move(ownership_);
-    find_periods();
+    for (Range& range : ranges_) range.period = 0;
+    if (settings_.members > 1) find_periods();
+    // A state that is owned behind a run is owned before the next one: tried with all, given up for those of which a step needs more.
+    std::set<const Range*> kept;
+    if (settings_.repeats)
+      for (const Range& range : ranges_)
+        if (is_state(range) && range.period != 0) kept.insert(&range);
+    while (const Range* const needed = find_with(kept)) kept.erase(needed);
+    return std::move(ownership_);
+  }
+
+ private:
+  static bool is_state(const Range& range) { return range.written() && range.read_first; }
+
+  // Finds the owners if members have only the elements that they own of these ranges at first. Returns one of them of which a step needs
+  // all elements; null if there is none.
+  const Range* find_with(const std::set<const Range*>& kept) {
+    ownership_.assign(operations_.size(), {});
+    for (Range& range : ranges_) range.owned = kept.contains(&range);
+    if (settings_.members == 1) return nullptr;
     // The last step that wrote a range's owned elements.
     std::map<const Range*, std::size_t> writer;
+    const Range* needed = nullptr;
     const auto hand_on = [&](Range& range) {
-      const std::size_t step = writer.at(&range);
-      const Operation& operation = operations_[step];
-      for (std::size_t i = 0; i < operation.tensors.size(); ++i)
-        if (operation.tensors[i].written && &ranges_.of(operation.tensors[i]) == &range) ownership_[step].handed_on.push_back(i);
       range.owned = false;
+      const auto at = writer.find(&range);
+      if (at == writer.end()) {
+        needed = &range;
+        return;
+      }
+      const Operation& operation = operations_[at->second];
+      for (std::size_t i = 0; i < operation.tensors.size(); ++i)
+        if (operation.tensors[i].written && &ranges_.of(operation.tensors[i]) == &range) ownership_[at->second].handed_on.push_back(i);
     };
     for (std::size_t step = 0; step < operations_.size(); ++step) {
       const Operation& operation = operations_[step];
@@ -50,7 +71,7 @@ class Owners {
         period = period_of(operation);
       }
       if (period != 0) {
-        ownership.owned = {.period = period, .each = period / members_};
+        ownership.owned = {.period = period, .each = period / settings_.members};
         for (const View& view : operation.tensors) {
           if (!view.written) continue;
           Range& range = ranges_.of(view);
@@ -62,10 +83,13 @@ class Owners {
       for (const View& view : operation.tensors)
         if (Range& range = ranges_.of(view); range.owned) hand_on(range);
     }
-    return std::move(ownership_);
+    // The next run needs all elements of a state, unless it begins with the owned ones.
+    if (settings_.repeats)
+      for (Range& range : ranges_)
+        if (is_state(range) && range.owned && !kept.contains(&range)) hand_on(range);
+    return needed;
   }
 
- private:
   // The period of the elements of a program that a member computes alone: 0 if each member computes all of them.
   std::int64_t period_of(const Operation& operation) const {
     std::int64_t period = 0;
@@ -92,7 +116,7 @@ class Owners {
     const auto index_of = [&](const View& view) { return ranges_.index_of(view); };
     const auto is_joined = [&](const View& view) {
       const Range& range = ranges_.of(view);
-      return range.written() && !range.shared && range.bytes() <= most_bytes_ && ranges_.is_aligned(view);
+      return range.written() && !range.shared && range.bytes() <= settings_.most_bytes && ranges_.is_aligned(view);
     };
     for (const Operation& operation : operations_) {
       if (!is_elementwise(operation)) continue;
@@ -119,7 +143,7 @@ class Owners {
       if (!fits) periods[of] = 0;
     };
     for (auto& [of, period] : periods)
-      if (period % members_ != 0) period = 0;
+      if (period % settings_.members != 0) period = 0;
     for (const Operation& operation : operations_) {
       if (may_be_owned_(operation)) {
         const std::size_t of = root(index_of(operation.tensors[ProductWords::to]));
@@ -142,17 +166,16 @@ class Owners {
 
   const std::vector<Operation>& operations_;
   Ranges& ranges_;
-  const std::uint32_t members_;
+  const OwnerSettings settings_;
   const std::function<bool(const Operation&)>& may_be_owned_;
-  const std::uint64_t most_bytes_;
   std::vector<Ownership> ownership_;
 };
 
 }  // namespace
 
-std::vector<Ownership> find_owners(const std::vector<Operation>& operations, Ranges& ranges, std::uint32_t members,
-                                   const std::function<bool(const Operation&)>& may_be_owned, std::uint64_t most_bytes) {
-  return Owners(operations, ranges, members, may_be_owned, most_bytes).find();
+std::vector<Ownership> find_owners(const std::vector<Operation>& operations, Ranges& ranges, const OwnerSettings& settings,
+                                   const std::function<bool(const Operation&)>& may_be_owned) {
+  return Owners(operations, ranges, settings, may_be_owned).find();
 }
 
 }  // namespace dwell::tensor::gang

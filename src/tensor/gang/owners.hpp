@@ -18,9 +18,15 @@ struct Ownership {
   std::vector<std::size_t> handed_on = {};
 };
 
-// Finds the owners of all operations' results for so many members; notes in the ranges which elements are owned at the end.
-// `may_be_owned`: whether members may own a product's result. `most_bytes`: of a tensor that each member has.
-std::vector<Ownership> find_owners(const std::vector<Operation>& operations, Ranges& ranges, std::uint32_t members,
-                                   const std::function<bool(const Operation&)>& may_be_owned, std::uint64_t most_bytes);
+struct OwnerSettings {
+  std::uint32_t members = 1;
+  std::uint64_t most_bytes = 0;  // of a tensor that each member has
+  bool repeats = false;          // the operations run again and again, on what they have left
+};
+
+// Finds the owners of all operations' results; notes in the ranges which elements are owned at the end. `may_be_owned`: whether members may
+// own a product's result.
+std::vector<Ownership> find_owners(const std::vector<Operation>& operations, Ranges& ranges, const OwnerSettings& settings,
+                                   const std::function<bool(const Operation&)>& may_be_owned);
 
 }  // namespace dwell::tensor::gang

@@ -28,6 +28,7 @@ using device::ProductWords;
 using Extent = TensorView::Extent;
 
 constexpr std::uint64_t kMostLocal = std::uint64_t{48} << 10U;       // bytes of a tensor that each member has
+constexpr std::uint64_t kLeastFar = std::uint64_t{1} << 10U;         // bytes of an input that members read where it lies, if need be
 constexpr std::int64_t kMostElements = std::int64_t{1} << 15U;       // of a step that each member does
 constexpr std::int64_t kMostWork = std::int64_t{1} << 20U;           // multiplications of such a product
 constexpr std::int64_t kMostElementsOnCpu = std::int64_t{1} << 17U;  // where tasks would use several threads
@@ -66,8 +67,9 @@ class Planner {
     choose_members();
     place_all();
     write_steps();
-    steps_.words.push_back(0);  // the end
     plan_.list = std::move(steps_.words);
+    steps_.begins.pop_back();  // behind the last end
+    plan_.begins = std::move(steps_.begins);
     plan_.forms = std::move(steps_.forms);
     plan_.remarks = std::move(steps_.remarks);
     return std::move(plan_);
@@ -107,7 +109,9 @@ class Planner {
     // More members where the weights of fewer do not fit.
     while (plan_.members > 1 && limits_.members == 0 && kept_bytes() > limits_.local_bytes / 2 && plan_.members * 2 <= limits_.most_members)
       plan_.members *= 2;
-    if (plan_.members > 1)
+    if (limits_.threads != 0)
+      plan_.threads = limits_.threads;
+    else if (plan_.members > 1)
       plan_.threads = kThreadsOfMember;
     else
       plan_.threads = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(std::bit_ceil(static_cast<std::uint64_t>(elements)), 128, 1024));
@@ -212,9 +216,12 @@ class Planner {
     check_worth();
     choose_owners();
     if (try_to_place()) return;
+    // Inputs of a program that repeats stay as long as it runs, the large ones rather where they lie.
+    while (limits_.repeats && most_input_ > kLeastFar) {
+      most_input_ /= 2;
+      if (try_to_place()) return;
+    }
     keeps_ = false;
-    kept_.clear();
-    kept_at_.clear();
     choose_owners();
     if (!try_to_place()) refuse("its tensors take more than a member's " + std::to_string(limits_.local_bytes) + " bytes");
   }
@@ -227,17 +234,22 @@ class Planner {
   }
   static bool is_elementwise(const Operation& operation) { return operation.kind == NotedOperation::Kind::program; }
   void choose_owners() {
-    ownership_ = find_owners(
-        operations_, ranges_, plan_.members, [this](const Operation& operation) { return may_be_owned(operation); }, kMostLocal);
+    ownership_ = find_owners(operations_, ranges_, {.members = plan_.members, .most_bytes = kMostLocal, .repeats = limits_.repeats},
+                             [this](const Operation& operation) { return may_be_owned(operation); });
   }
 
   // Returns whether the member's memory is better for it. On a CPU that is memory as any other: it only has intermediate results, which
   // share places there that stay in the caches.
-  bool is_worth_a_copy(const Range& range) const { return limits_.on_cuda || (range.written() && !range.out); }
+  bool is_worth_a_copy(const Range& range) const {
+    if (!limits_.on_cuda) return range.written() && !range.out;
+    return range.written() || range.bytes() <= most_input_;
+  }
 
   bool try_to_place() {
     std::vector<Life> lives;
     const std::size_t last = operations_.size();
+    kept_.clear();
+    kept_at_.clear();
     for (Range& range : ranges_) range.used = false;
     for (const Operation& operation : operations_) {
       const bool kept = keeps(operation);
@@ -251,7 +263,7 @@ class Planner {
       if (!range.local) continue;
       local.push_back(&range);
       lives.push_back({.first = range.read_first ? 0 : range.first,
-                       .last = range.out ? last : range.last,
+                       .last = range.out || (limits_.repeats && range.read_first) ? last : range.last,
                        .bytes = range.bytes(),
                        .shift = range.extent.first % device::kMemberAlignment});
     }
@@ -304,12 +316,15 @@ class Planner {
 
   void write_steps() {
     begin();
+    if (limits_.repeats) steps_.end_list();
     for (const Operation& operation : operations_) {
       if (waits_for_exchange(operation)) exchange();
       write(operation);
     }
     exchange();
+    if (limits_.repeats) steps_.end_repeated();
     end();
+    steps_.end_list();
   }
 
   void begin() {
@@ -487,6 +502,7 @@ class Planner {
   std::vector<Operation> operations_;
   Ranges ranges_;
   bool keeps_ = true;
+  std::uint64_t most_input_ = kMostLocal;  // bytes of a tensor that is only read, and that each member has
   std::vector<Kept> kept_;
   std::map<WeightsKey, std::size_t> kept_at_;
   std::vector<Ownership> ownership_;               // by operation
@@ -504,6 +520,13 @@ class Planner {
 };
 
 }  // namespace
+
+std::vector<std::size_t> steps_of(const Plan& plan, std::size_t list) {
+  std::vector<std::size_t> steps;
+  for (std::size_t at = plan.begins[list]; plan.list[at] != 0; at += plan.list[at] >> device::kStepFormBits & device::kStepWords)
+    steps.push_back(at);
+  return steps;
+}
 
 Plan plan_of(const Noted& noted, const std::function<bool(const TensorView::Extent&)>& needed, const Limits& limits) {
   return Planner(noted, needed, limits).plan();

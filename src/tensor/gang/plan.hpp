@@ -17,18 +17,26 @@ struct Limits {
   std::uint32_t members = 0;       // 0: as many as the plan finds best
   std::uint32_t most_members = 1;  // that may run at once
   std::uint64_t local_bytes = 0;   // of a member's memory, the list included
+  std::uint32_t threads = 0;       // of a member on CUDA; 0: as many as the plan finds best
   bool on_cuda = false;            // a member has many threads
+  bool repeats = false;            // one run of the program runs the operations many times
 };
 
 struct Plan {
   std::uint32_t members = 1;
-  std::uint32_t threads = 1;         // of a member
-  std::uint64_t local_bytes = 0;     // of a member's memory, behind the list
-  std::uint32_t exchanged = 0;       // words of the largest exchange
-  std::vector<std::uint32_t> list;   // of steps (device/member.hpp)
-  std::vector<FormText> forms;       // by number
-  std::vector<std::string> remarks;  // a line for each form
+  std::uint32_t threads = 1;      // of a member
+  std::uint64_t local_bytes = 0;  // of a member's memory, behind the list
+  std::uint32_t exchanged = 0;    // words of the largest exchange
+  // Lists of steps (device/member.hpp), one behind the other, each with a 0 as its end. A program that repeats has three: the steps before
+  // all runs of the operations, those of a run, and those behind all of them. Another program has one.
+  std::vector<std::uint32_t> list;
+  std::vector<std::uint32_t> begins;  // of the lists
+  std::vector<FormText> forms;        // by number
+  std::vector<std::string> remarks;   // a line for each form
 };
+
+// The heads of a list's steps, by their places in plan.list.
+std::vector<std::size_t> steps_of(const Plan& plan, std::size_t list);
 
 // Plans operations. `needed`: whether someone may read this memory behind the program. Throws errc::unsupported, with the reason, if the
 // program does not fit a gang.

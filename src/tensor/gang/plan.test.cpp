@@ -18,12 +18,11 @@ using testing::HasSubstr;
 
 bool all(const TensorView::Extent&) { return true; }
 
-// Steps of the list whose form's text has these words.
-std::size_t steps_with(const Plan& plan, const std::string& words) {
-  std::size_t count = 0;
-  for (std::size_t at = 0; plan.list.at(at) != 0; at += plan.list[at] >> device::kStepFormBits & device::kStepWords)
-    if (plan.forms.at((plan.list[at] & 0xFFFFU) - 1).body.find(words) != std::string::npos) ++count;
-  return count;
+// Steps of a list whose form's text has these words.
+std::size_t steps_with(const Plan& plan, const std::string& words, std::size_t list = 0) {
+  return static_cast<std::size_t>(std::ranges::count_if(steps_of(plan, list), [&](std::size_t at) {
+    return plan.forms.at((plan.list[at] & 0xFFFFU) - 1).body.find(words) != std::string::npos;
+  }));
 }
 
 TEST(GangPlanTest, LargeProductsAreSharedOutAndSmallOnesAreNot) {
@@ -45,6 +44,33 @@ TEST(GangPlanTest, ASingleMemberExchangesNothing) {
     EXPECT_EQ(steps_with(plan, "gather<"), 0U);
     EXPECT_EQ(plan.exchanged, 0U);
   }
+}
+
+TEST(GangPlanTest, ARepeatedProgramCopiesBeforeAndBehindItsRuns) {
+  const NotedNetwork network;
+  Limits limits = on_a_gpu();
+  limits.repeats = true;
+  const Plan plan = plan_of(network.noted, all, limits);
+  ASSERT_EQ(plan.begins.size(), 3U);
+  EXPECT_EQ(steps_with(plan, "begin_weights<", 0), 2U);
+  EXPECT_EQ(steps_with(plan, "begin_weights<", 1) + steps_with(plan, "begin_copy<", 1) + steps_with(plan, "copy_out<", 1), 0U);
+  EXPECT_EQ(steps_with(plan, "multiply_kept<", 1), 2U);
+  EXPECT_GE(steps_with(plan, "copy_out<", 2), 1U);
+  const std::vector<std::size_t> run = steps_of(plan, 1);
+  EXPECT_NE(plan.list[run.back()] & device::kStepSync, 0U) << "the next run may write what others still read";
+}
+
+// Tensors that members share: the next run reads what others have written in this one.
+TEST(GangPlanTest, MembersMeetBehindARunThatWritesWhatTheyShare) {
+  Noted noted;
+  const TensorView x = made_up({256, 256});
+  note_program(noted, TensorOp::mul, x, std::vector<Operand>{x, x});
+  Limits limits = on_a_gpu(8);
+  limits.repeats = true;
+  const Plan plan = plan_of(noted, all, limits);
+  const std::vector<std::size_t> run = steps_of(plan, 1);
+  ASSERT_EQ(run.size(), 2U);
+  EXPECT_THAT(plan.forms.at((plan.list[run.back()] & 0xFFFFU) - 1).body, HasSubstr("m.barrier<"));
 }
 
 TEST(GangPlanTest, AMemberOnACpuCopiesNothingAndItsLoopsAreVectorized) {
@@ -102,6 +128,23 @@ TEST(GangPlanTest, MembersGoOnWithTheElementsThatTheyOwn) {
   EXPECT_EQ(plan.exchanged, static_cast<std::uint32_t>(kHidden));
   EXPECT_EQ(steps_with(plan, "m.put("), 2U);
   EXPECT_EQ(steps_with(plan, "begin_weights<"), 2U);
+}
+
+// A state that only elementwise steps read stays with its owners from run to run; one that a product reads is handed on.
+TEST(GangPlanTest, OwnersKeepAStateFromRunToRun) {
+  constexpr std::int64_t kHidden = 128;
+  Noted noted;
+  const TensorView h = made_up({1, kHidden});
+  const TensorView c = made_up({1, kHidden});
+  const TensorView a = made_up({1, kHidden});
+  note_linear(noted, a, h, made_up({kHidden, kHidden}), made_up({kHidden}));
+  note_program(noted, TensorOp::add, c, std::vector<Operand>{c, a});
+  note_program(noted, TensorOp::tanh, h, std::vector<Operand>{c});
+  Limits limits = on_a_gpu(16);
+  limits.repeats = true;
+  const Plan plan = plan_of(noted, all, limits);
+  EXPECT_EQ(steps_with(plan, "gather<", 1), 1U);
+  EXPECT_EQ(plan.exchanged, static_cast<std::uint32_t>(kHidden)) << "of h alone";
 }
 
 TEST(GangPlanTest, EqualStepsShareAForm) {

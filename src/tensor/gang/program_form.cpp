@@ -275,7 +275,7 @@ std::string type_name(ElementType type) {
 FormText program_text(const Operation& operation, const Places& places, By by, std::uint32_t threads, const Owned& owned,
                       const HandedOn& handed_on) {
   Writer writer(operation, places, by, owned, handed_on);
-  return {.body = threads == 1 ? writer.text_of_one_thread() : writer.text()};
+  return {.body = threads == 1 && by == By::each ? writer.text_of_one_thread() : writer.text()};
 }
 
 std::string Owned::count(std::int64_t elements) const { return std::to_string(elements / period * each); }

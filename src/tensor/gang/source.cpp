@@ -41,7 +41,7 @@ using namespace dwell::device;
 
 // A list of any length: an interpreter of steps.
 constexpr const char* kRun = R"(
-DWELL_DEVICE void run_list(Member& m, const u32* at) {
+DWELL_DEVICE void run_steps(Member& m, const u32* at) {
   for (;;) {
     const u32 head = *at;
     switch (head & ((1U << kStepFormBits) - 1)) {
@@ -53,17 +53,30 @@ constexpr const char* kNext = R"(      default: return;
     at += head >> kStepFormBits & kStepWords;
   }
 }
+)";
+
+constexpr const char* kRunOnce = R"(
+DWELL_DEVICE void run_all(Member& m, const u32* list, u32) { run_0(m, list); }
+
+)";
+constexpr const char* kRunRepeated = R"(
+DWELL_DEVICE void run_all(Member& m, const u32* list, u32 repeats) {
+  run_0(m, list);
+  DWELL_UNROLL_NOT
+  for (u32 i = 0; i < repeats; ++i) run_1(m, list);
+  run_2(m, list);
+}
 
 )";
 
 constexpr const char* kKernel = R"(extern "C" __global__ void __launch_bounds__(kThreads)
-    dwell_gang(const u32* list, u64* words, u32* numbers) {
+    dwell_gang(const u32* list, u64* words, u32* numbers, u32 repeats) {
   extern __shared__ __align__(16) u8 memory[];
   u32* const own = reinterpret_cast<u32*>(memory);
   for (u32 i = threadIdx.x; i < kListWords; i += kThreads) own[i] = list[i];
   Member m(blockIdx.x, threadIdx.x, memory + kListBytes, words, kExchanged, numbers);
   m.sync();
-  run_list(m, own);
+  run_all(m, own, repeats);
   m.end();
 }
 )";
@@ -72,38 +85,42 @@ constexpr const char* kKernelOfPassed = R"(struct List {
   u32 at[kListWords];
 };
 extern "C" __global__ void __launch_bounds__(kThreads)
-    dwell_gang(const __grid_constant__ List list, u64* words, u32* numbers) {
+    dwell_gang(const __grid_constant__ List list, u64* words, u32* numbers, u32 repeats) {
   extern __shared__ __align__(16) u8 memory[];
   Member m(blockIdx.x, threadIdx.x, memory, words, kExchanged, numbers);
-  run_list(m, list.at);
+  run_all(m, list.at, repeats);
   m.end();
 }
 )";
 
 // On a CPU the host may call the function of the operator, which tells where it is.
-constexpr const char* kFunction = R"(static void run_here(const u32* list, u8* local) {
+constexpr const char* kFunction = R"(static void run_here(const u32* list, u8* local, u32 repeats) {
   Member m(0, 0, local, nullptr, 0, nullptr);
-  run_list(m, list);
+  run_all(m, list, repeats);
 }
 
 )";
-constexpr const char* kOperator = R"()(Group, Span<const u32> list, Span<u8> local, Span<u64> place) {
+constexpr const char* kOperator = R"()(Group, Span<const u32> list, Span<u8> local, Span<u64> place, u32 repeats) {
   if (place.size() != 0)
     place[0] = reinterpret_cast<u64>(&run_here);
   else
-    run_here(list.data(), local.data());
+    run_here(list.data(), local.data(), repeats);
 }
+)";
+
+constexpr const char* kFunctionOfMember =
+    R"(static void run_member(u32 rank, const u32* list, u8* local, u64* words, u32* numbers, u32 repeats) {
+  Member m(rank, 0, local, words, kExchanged, numbers);
+  run_all(m, list, repeats);
+  m.end();
+}
+
+)";
+constexpr const char* kOperatorOfMember = R"()(Group, Span<u64> place) { place[0] = reinterpret_cast<u64>(&run_member); }
 )";
 
 constexpr std::size_t kMostPassedWords = 1000;  // a kernel has 4 KiB of arguments
 constexpr std::size_t kMostWrittenOut = 64;     // steps, one behind the other in the text: beyond, code is fetched more slowly than a list
-
-// The steps of a list by their places.
-std::vector<std::size_t> steps_of(const Plan& plan) {
-  std::vector<std::size_t> steps;
-  for (std::size_t at = 0; plan.list[at] != 0; at += plan.list[at] >> device::kStepFormBits & device::kStepWords) steps.push_back(at);
-  return steps;
-}
 
 }  // namespace
 
@@ -114,8 +131,8 @@ std::uint64_t list_bytes(const Plan& plan) {
   return (bytes + device::kMemberAlignment - 1) / device::kMemberAlignment * device::kMemberAlignment;
 }
 
-Source source_of(const Plan& plan, bool on_cuda) {
-  std::string text = on_cuda ? kHeaders : kHeadersOnCpu;
+Source source_of(const Plan& plan, Runner runner) {
+  std::string text = runner == Runner::cpu ? kHeadersOnCpu : kHeaders;
   text += kBegin;
   text += constant("kMembers", plan.members) + constant("kThreads", plan.threads) + constant("kExchanged", plan.exchanged);
   text += constant("kListWords", plan.list.size()) + constant("kListBytes", list_bytes(plan));
@@ -130,22 +147,26 @@ Source source_of(const Plan& plan, bool on_cuda) {
     text += plan.forms[i].body + "}\n";
     cases += "      case " + std::to_string(i + 1) + ": " + name + "(m, at + 1); break;\n";
   }
-  const std::vector<std::size_t> steps = steps_of(plan);
   // A CPU hardly notices the list, and its compiler would make the same loops anew for each step.
-  if (!on_cuda || steps.size() > kMostWrittenOut) {
-    text += kRun + cases + kNext;
-  } else {
-    text += "\nDWELL_DEVICE void run_list(Member& m, const u32* list) {\n";
-    for (const std::size_t at : steps) {
+  bool interpreted = runner != Runner::cuda;
+  for (std::size_t list = 0; list < plan.begins.size(); ++list) interpreted |= steps_of(plan, list).size() > kMostWrittenOut;
+  if (interpreted) text += kRun + cases + kNext;
+  for (std::size_t list = 0; list < plan.begins.size(); ++list) {
+    text += "\nDWELL_DEVICE void run_" + std::to_string(list) + "(Member& m, const u32* list) {\n  (void)m, (void)list;\n";
+    if (interpreted) text += "  run_steps(m, list + " + std::to_string(plan.begins[list]) + ");\n";
+    for (const std::size_t at : interpreted ? std::vector<std::size_t>() : steps_of(plan, list)) {
       text +=
           "  form_" + std::to_string(plan.list[at] & ((1U << device::kStepFormBits) - 1)) + "(m, list + " + std::to_string(at + 1) + ");\n";
       if ((plan.list[at] & device::kStepSync) != 0) text += "  m.sync();\n";
     }
-    text += "}\n\n";
+    text += "}\n";
   }
-  if (on_cuda) return {kKernelName, text + (passes_list(plan) ? kKernelOfPassed : kKernel)};
+  text += plan.begins.size() == 1 ? kRunOnce : kRunRepeated;
+  if (runner == Runner::cuda) return {kKernelName, text + (passes_list(plan) ? kKernelOfPassed : kKernel)};
   const std::string name = "dwell_gang_" + hash_of(text);
-  return {name, text + kFunction + "DWELL_OPERATOR(" + name + kOperator};
+  const bool of_member = runner == Runner::threads;
+  text += of_member ? kFunctionOfMember : kFunction;
+  return {name, text + "DWELL_OPERATOR(" + name + (of_member ? kOperatorOfMember : kOperator)};
 }
 
 }  // namespace dwell::tensor::gang

@@ -1,19 +1,30 @@
 // The C++ text of a planned program.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "tensor/gang/plan.hpp"
 
 namespace dwell::tensor::gang {
 
-// Names a kernel of plan.members blocks, `kKernelName`; on a CPU an operator, whose name follows from the text.
+// Who runs the members.
+//   cuda     a kernel of plan.members blocks
+//   cpu      a task, and the thread that calls its function: one member, with the products of a CPU
+//   threads  threads of a CPU, a member each: as the kernel, for tests where there is no GPU
+enum class Runner : std::uint8_t { cuda, cpu, threads };
+
+// Names the kernel, `kKernelName`; else an operator, whose name follows from the text, and which stores the function's address.
 struct Source {
   std::string name;
   std::string text;
 };
 inline constexpr const char* kKernelName = "dwell_gang";
-Source source_of(const Plan& plan, bool on_cuda);
+// Runs the operations `repeats` times; once, if the plan does not repeat.
+using FunctionOfCaller = void (*)(const std::uint32_t* list, std::uint8_t* local, std::uint32_t repeats);
+using FunctionOfMember = void (*)(std::uint32_t rank, const std::uint32_t* list, std::uint8_t* local, std::uint64_t* words,
+                                  std::uint32_t* numbers, std::uint32_t repeats);
+Source source_of(const Plan& plan, Runner runner);
 
 // Returns whether the list is an argument of the kernel by value, which every thread reads from constant memory. Else members copy it.
 bool passes_list(const Plan& plan);

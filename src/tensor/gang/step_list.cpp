@@ -73,6 +73,19 @@ void StepList::barrier() {
   met_ = true;
 }
 
+void StepList::end_list() {
+  words.push_back(0);
+  begins.push_back(static_cast<std::uint32_t>(words.size()));
+}
+
+void StepList::end_repeated() {
+  if (shared_.empty())
+    sync_last();
+  else
+    barrier();
+  end_list();
+}
+
 void StepList::sync_last() {
   words[last_] |= device::kStepSync;
   since_.clear();

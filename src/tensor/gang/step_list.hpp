@@ -56,10 +56,15 @@ class StepList {
   void tell(const MemberStep& last);
   // The last step has got words of all members.
   void heard();
+  // Ends a list of steps.
+  void end_list();
+  // Ends a list that runs many times, of one step at least. A barrier comes behind it where the next run may use what this one has used.
+  void end_repeated();
   // Returns whether each member has waited for all others.
   bool has_met() const { return met_; }
 
   std::vector<std::uint32_t> words = {};
+  std::vector<std::uint32_t> begins = {0};  // of the lists
   std::vector<FormText> forms = {};
   std::vector<std::string> remarks = {};
 
