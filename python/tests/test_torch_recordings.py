@@ -352,6 +352,39 @@ def test_state_is_passed_on_from_replay_to_replay() -> None:
     torch.testing.assert_close(state, step * 15)
 
 
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_replay_runs_several_steps(whole: bool) -> None:
+    cell = torch.nn.LSTMCell(16, 32).to(DEVICE)
+    x = torch.randn(1, 16, device=DEVICE)
+    h = torch.zeros(1, 32, device=DEVICE)
+    c = torch.zeros(1, 32, device=DEVICE)
+    total = torch.zeros(1, device=DEVICE)
+    with torch.no_grad(), dt.record(steps=10, whole=whole) as recorded:
+        gates = torch.addmm(cell.bias_ih, x, cell.weight_ih.t()) + torch.addmm(cell.bias_hh, h, cell.weight_hh.t())
+        i, f, g, o = gates.split(32, dim=1)
+        c.copy_(torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g))
+        h.copy_(torch.sigmoid(o) * torch.tanh(c))
+        total.add_(h.sum())
+    recording = recorded()
+    assert bool(recording.compile()) != whole
+    expected = [torch.zeros(1, 32, device=DEVICE) for _ in range(2)]
+    expected_total = 0.0
+    for _ in range(3):
+        recording.replay()
+        for _ in range(10):
+            with torch.no_grad():
+                expected = list(cell(x, (expected[0], expected[1])))
+            expected_total += expected[0].sum().item()
+        torch.testing.assert_close(h, expected[0], rtol=2e-4, atol=2e-5)
+        torch.testing.assert_close(c, expected[1], rtol=2e-4, atol=2e-5)
+        assert total.item() == pytest.approx(expected_total, rel=1e-3, abs=1e-3)
+
+
+def test_a_replay_of_no_steps_is_an_error() -> None:
+    with pytest.raises(ValueError, match="steps=0"), dt.record(steps=0):
+        pass
+
+
 def test_recordings_may_be_dropped_while_they_are_compiled() -> None:
     x = made(8)
     for number in range(3):

@@ -276,7 +276,7 @@ class Recording:
 
 @contextlib.contextmanager
 def record(
-    device: torch.device | str | None = None, *, whole: bool = True, members: int | None = None
+    device: torch.device | str | None = None, *, steps: int = 1, whole: bool = True, members: int | None = None
 ) -> Iterator[Callable[[], Recording]]:
     """Records the operations of the block on tensors of a device, any size, and does not run them:
 
@@ -288,9 +288,18 @@ def record(
     An operation that dwell does not do raises RuntimeError where it touches what was recorded, and runs at once elsewhere. `device`: by
     default the current CUDA device, where there is one.
 
+    `steps`: a replay runs the block so many times, each time on what the time before has left:
+
+        with dwell.torch.record(steps=50) as recorded:
+            x.add_(h * f(x))        # 50 steps of Euler's method a replay
+
+    A program keeps such a state where it is computed, and loads what the block only reads once.
+
     `whole`: the recording is compiled as one program behind the block, in the background. Elementwise operations give the same bits then;
     sums are added in another order, the same in each replay. `members`: thread blocks that run it, by default as many as dwell finds
     best."""
+    if steps < 1:
+        raise ValueError(f"dwell.torch.record: steps={steps}: a replay runs the block once at least")
     if members is not None and members < 1:
         raise ValueError(f"dwell.torch.record: members={members}: pass 1 or more, or None for as many as dwell finds best")
     if _OFF:
@@ -310,10 +319,10 @@ def record(
         number = ops.begin_recording(str(device))
         try:
             yield recorded
-            ops.end_recording(number, (members or 0) if whole else -1)
+            ops.end_recording(number, (members or 0) if whole else -1, steps)
         except BaseException:
             with contextlib.suppress(RuntimeError):
-                ops.end_recording(number, -1)
+                ops.end_recording(number, -1, 1)
             ops.forget(number)
             raise
         made.append(Recording(number))

@@ -158,13 +158,13 @@ std::int64_t begin_recording(const std::string& device) {
   recordings().all[recordings().next] = {&collector, std::move(made)};
   return recordings().next++;
 }
-void end_recording(std::int64_t number, std::int64_t members) {
+void end_recording(std::int64_t number, std::int64_t members, std::int64_t steps) {
   if (is_forked())
     throw Error(errc::unsupported,
                 "this process was forked off inside of the block that records: leave the block before, or start a process");
   const auto recording = recordings().of(number).second;
   recording->stop();
-  recording->end();
+  recording->end(static_cast<std::uint32_t>(steps));
   if (members >= 0)
     recording->compile(static_cast<std::uint32_t>(members));
   else
@@ -292,7 +292,7 @@ TORCH_LIBRARY(dwell, m) {
   m.def("before_fallback(str operation, Tensor[] tensors, int[] places, bool is_mode) -> ()", &dwell::pytorch::before_fallback);
   m.def("after_fallback(Tensor[] results) -> ()", &dwell::pytorch::after_fallback);
   m.def("begin_recording(str device) -> int", &dwell::pytorch::begin_recording);
-  m.def("end_recording(int number, int members) -> ()", &dwell::pytorch::end_recording);
+  m.def("end_recording(int number, int members, int steps) -> ()", &dwell::pytorch::end_recording);
   m.def("replay(int number, bool flushes) -> ()", &dwell::pytorch::replay);
   m.def("wait_compiled(int number) -> str", &dwell::pytorch::wait_compiled);
   m.def("source_of(int number) -> str", &dwell::pytorch::source);

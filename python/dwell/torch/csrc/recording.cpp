@@ -135,7 +135,7 @@ void Recording::add(std::span<const at::Tensor* const> tensors, std::size_t resu
   tensors_.note(tensors);
 }
 
-void Recording::end() {
+void Recording::end(std::uint32_t steps) {
   {
     const std::lock_guard lock(mutex_);
     over_ = true;
@@ -145,6 +145,7 @@ void Recording::end() {
   if (failure_ != nullptr) std::rethrow_exception(std::exchange(failure_, nullptr));
   constants_.end();
   constants_.check();
+  steps_ = steps;
   exec_.emplace(runtime_.instantiate(*graph_));
   graph_.reset();
   tensors_.settle();
@@ -152,7 +153,7 @@ void Recording::end() {
 
 void Recording::compile(std::uint32_t members) {
   // Looks for memory that nobody can read before the thread starts: the caller may drop tensors while it compiles.
-  compiler_ = std::thread([whole = whole_, &runtime = runtime_, operations = operations_, members, unneeded = storages_.unneeded()] {
+  compiler_ = std::thread([whole = whole_, &runtime = runtime_, operations = operations_, members, steps = steps_, unneeded = storages_.unneeded()] {
     // One at a time: a program with many recordings needs its processors.
     static auto* const turn = new std::mutex;
     const std::lock_guard lock(*turn);
@@ -161,7 +162,7 @@ void Recording::compile(std::uint32_t members) {
       return behind == unneeded.begin() || std::prev(behind)->second < memory.end;
     };
     try {
-      whole->program.emplace(runtime, operations, needed, GangSettings{.members = members});
+      whole->program.emplace(runtime, operations, needed, GangSettings{.members = members, .repeats = steps});
       whole->is_there.store(true, std::memory_order_release);
     } catch (const std::exception& error) {
       const std::lock_guard told(whole->mutex);

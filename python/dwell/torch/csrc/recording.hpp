@@ -48,8 +48,8 @@ class Recording {
 
   // Records an operation, as Collector::take collects it. Throws what `collect` throws, and as RecordedConstants::use.
   void add(std::span<const at::Tensor* const> tensors, std::size_t results, std::size_t made, const std::function<void(Batch&)>& collect);
-  // Ends the recording. Throws dwell::Error, and as RecordedConstants::check.
-  void end();
+  // Ends the recording, which a replay runs `steps` times. Throws dwell::Error, and as RecordedConstants::check.
+  void end(std::uint32_t steps);
   // Compiles it as a whole in the background, once it has ended: `members` as GangSettings has them. A failure is kept for `refusal`.
   void compile(std::uint32_t members);
   // Or does not, as the program wants it.
@@ -67,7 +67,10 @@ class Recording {
   // Checks that a replay would do what was recorded. Throws errc::invalid_argument, which names what has changed since.
   void check() const;
   // Submits a replay of the graph, in the order of all other submissions (dwell::drain). The caller has checked.
-  Ticket launch() const { return runtime_.launch(*exec_, drain); }
+  Ticket launch() const {
+    for (std::uint32_t step = 1; step < steps_; ++step) runtime_.launch(*exec_, drain);
+    return runtime_.launch(*exec_, drain);
+  }
 
   bool names(c10::StorageImpl* storage) { return storages_.has(storage); }
   const Storages& storages() const { return storages_; }
@@ -97,6 +100,7 @@ class Recording {
   RecordedTensors tensors_;
   RecordedConstants constants_;
   std::optional<GraphExec> exec_;
+  std::uint32_t steps_ = 1;
   OperationList operations_;
   std::shared_ptr<Whole> whole_;
   std::vector<c10::Stream> streams_;  // with runs of it, the last one's at the end
