@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <dwell/runtime.hpp>
 #include <dwell/tensor.hpp>
@@ -33,11 +34,22 @@ class OperationList {
   std::shared_ptr<tensor::Noted> state_;
 };
 
+// Memory that stands for slices of a tensor, another one in each run of the operations: run i has the bytes from `first` + i * `stride` on.
+// Addresses, the stride and the size of the memory are multiples of 4 bytes; it has 48 KiB at most. No operation names memory of the slices
+// themselves.
+struct GangSlices {
+  TensorView::Extent memory;  // that the operations name
+  std::uint64_t first = 0;
+  std::int64_t stride = 0;
+  bool output = false;  // the run's result goes to the slice; else the slice comes to the memory before the run
+};
+
 struct GangSettings {
   std::uint32_t members = 0;  // of the gang; 0: as many as the plan finds best. On a CPU always one
   // Runs of the operations in one run of the program, one behind the other: what they only read is loaded once, and what they hand on to
   // the next run stays in the members.
   std::uint32_t repeats = 1;
+  std::vector<GangSlices> slices = {};  // inputs and outputs of each run
 };
 
 // Runs the operations of a list on the memory that they name, as one program. On CUDA it is an ordinary kernel: a gang of thread blocks,
@@ -54,7 +66,7 @@ class GangProgram {
   // The memory that the operations name must live as long as the program and its runs. Throws errc::unsupported with the reason if the
   // operations do not fit a gang: an operation without a form (an index, 16-bit products, long rows), tensors beyond a member's memory, and
   // for a single member an operation that is too large (docs/loops.md has the limits). Throws errc::closed, errc::out_of_memory, and as
-  // Runtime::compile. errc::invalid_argument for no repeats.
+  // Runtime::compile. errc::invalid_argument for no repeats, and for slices that are not as GangSlices says.
   GangProgram(Runtime& runtime, const OperationList& operations, const std::function<bool(const TensorView::Extent&)>& needed,
               const GangSettings& settings = {});
   ~GangProgram();

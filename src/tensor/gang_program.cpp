@@ -64,7 +64,7 @@ constexpr std::uint64_t kLocalBytesOnCpu = std::uint64_t{1} << 20U;
 
 gang::Limits limits_of(const Runtime& runtime, const GangSettings& settings) {
   const std::string device = runtime.info().device;
-  gang::Limits limits{.members = settings.members, .local_bytes = kLocalBytesOnCpu, .repeats = settings.repeats > 1};
+  gang::Limits limits{.members = settings.members, .local_bytes = kLocalBytesOnCpu, .repeats = settings.repeats, .slices = settings.slices};
   if (!device.starts_with("cuda")) return limits;
   limits.on_cuda = true;
   limits.local_bytes = shared_bytes_of("");

@@ -30,7 +30,8 @@ class GangInThreads {
                                      .local_bytes = std::uint64_t{227} << 10U,
                                      .threads = 1,
                                      .on_cuda = true,
-                                     .repeats = settings.repeats > 1})),
+                                     .repeats = settings.repeats,
+                                     .slices = settings.slices})),
         repeats_(settings.repeats) {
     tensor::gang::Source source = tensor::gang::source_of(plan_, tensor::gang::Runner::threads);
     text_ = source.text;

@@ -1,6 +1,7 @@
 // Programs of a gang: operations compiled as a whole, compared with the batch's tasks.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
 #include <random>
@@ -43,7 +44,12 @@ class GangProgramsTest : public TensorTest {
 
   // Runs the work by tasks and by a program, some times from the same state, and compares all tensors. On a CPU also by threads, as many as
   // a GPU would have members.
-  void check(const Work& work, const GangSettings& settings = {}, int runs = 3, double tolerance = 2e-4) {
+  void check(const Work& work, GangSettings settings = {}, int runs = 3, double tolerance = 2e-4) {
+    for (const Slices& slices : slices_)
+      settings.slices.push_back({.memory = slices.memory.extent(),
+                                 .first = slices.whole.address(),
+                                 .stride = 4 * slices.whole.strides()[0],
+                                 .output = slices.output});
     const std::vector<std::vector<float>> state = all();
     OperationList list;
     {
@@ -61,7 +67,7 @@ class GangProgramsTest : public TensorTest {
         else
           program.launch().wait();
       };
-      ASSERT_NO_FATAL_FAILURE(compare(work, run, program.source(), settings.repeats, runs, tolerance));
+      ASSERT_NO_FATAL_FAILURE(compare(work, run, program.source(), settings, runs, tolerance));
     }
     // Words are ordered by their values, of which the thread sanitizer knows nothing.
     if (!on_cpu() || kThreadSanitized) return;
@@ -69,26 +75,51 @@ class GangProgramsTest : public TensorTest {
     GangInThreads program(runtime(), list, needed, settings);
     if (program.plan().members == 1 && settings.members == 1) return;
     compare(
-        work, [&](int) { program.run(); }, program.source(), settings.repeats, runs, tolerance);
+        work, [&](int) { program.run(); }, program.source(), settings, runs, tolerance);
   }
+
+  // Run i of the operations has slice i of `whole` in `memory`, or leaves it there.
+  void input(const TensorView& memory, const TensorView& whole) { slices_.push_back({memory, whole, false}); }
+  void output(const TensorView& memory, const TensorView& whole) { slices_.push_back({memory, whole, true}); }
 
   std::mt19937& random() { return random_; }
   std::int64_t below(std::int64_t n) { return static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(n)); }
 
  private:
-  void compare(const Work& work, const std::function<void(int)>& program, const std::string& source, std::uint32_t repeats, int runs,
+  struct Slices {
+    TensorView memory;
+    TensorView whole;
+    bool output = false;
+  };
+  // Runs the work as often, each time with its slices.
+  void run_tasks(const Work& work, std::uint32_t repeats) {
+    Batch batch(runtime());
+    for (std::uint32_t i = 0; i < repeats; ++i) {
+      const auto slice = [&](const Slices& slices) { return slices.whole.slice(0, i, 1).reshape(slices.memory.shape()); };
+      for (const Slices& slices : slices_)
+        if (!slices.output) batch.assign(slices.memory, Expression(slice(slices)));
+      work(batch);
+      for (const Slices& slices : slices_)
+        if (slices.output) batch.assign(slice(slices), Expression(slices.memory));
+    }
+    batch.flush().wait();
+  }
+  bool is_input(std::size_t buffer) const {
+    return std::ranges::any_of(slices_, [&](const Slices& slices) {
+      return !slices.output && slices.memory.address() == reinterpret_cast<std::uint64_t>(buffers_[buffer].data());
+    });
+  }
+  void compare(const Work& work, const std::function<void(int)>& program, const std::string& source, const GangSettings& settings, int runs,
                double tolerance) {
     std::vector<std::vector<float>> state = all();
     for (int run = 0; run < runs; ++run) {
-      Batch batch(runtime());
-      for (std::uint32_t i = 0; i < repeats; ++i) work(batch);
-      batch.flush().wait();
+      run_tasks(work, settings.repeats);
       const std::vector<std::vector<float>> expected = all();
       restore(state);
       program(run);
       const std::vector<std::vector<float>> given = all();
       for (std::size_t i = 0; i < given.size(); ++i)
-        for (std::size_t j = 0; j < given[i].size(); ++j) {
+        for (std::size_t j = 0; j < given[i].size() && !is_input(i); ++j) {
           const float a = given[i][j];
           const float b = expected[i][j];
           if (std::isnan(a) && std::isnan(b)) continue;
@@ -106,6 +137,7 @@ class GangProgramsTest : public TensorTest {
   std::mt19937 random_{11};
   std::uniform_real_distribution<float> uniform_{-1, 1};
   std::vector<Buffer<float>> buffers_;
+  std::vector<Slices> slices_;
 };
 DWELL_ON_EVERY_DEVICE(GangProgramsTest);
 
@@ -410,6 +442,55 @@ TEST_P(GangProgramsTest, InputsBeyondAMembersMemoryRepeat) {
         for (const TensorView& input : inputs) batch.assign(sum, Expression(sum) * 0.75 + input);
       },
       {.members = 1, .repeats = 3});
+}
+
+// A sequence through a recurrent cell: inputs and outputs of each step are slices.
+TEST_P(GangProgramsTest, EachRunHasItsSlices) {
+  constexpr std::int64_t kHidden = 64;
+  constexpr std::int64_t kSteps = 9;
+  const TensorView xs = tensor({kSteps, 2, 33});
+  const TensorView pairs = tensor({kSteps, 3});
+  const TensorView hs = tensor({kSteps, kHidden});
+  const TensorView states = tensor({kSteps, 8});
+  const TensorView x = tensor({2, 33});
+  const TensorView pair = tensor({3});
+  const TensorView w = tensor({kHidden, 33}, 0.2F);
+  const TensorView u = tensor({kHidden, kHidden}, 0.2F);
+  const TensorView h = tensor({1, kHidden});
+  const TensorView c = tensor({1, kHidden});
+  const TensorView a = tensor({1, kHidden});
+  input(x, xs);
+  input(pair, pairs);
+  output(h, hs);
+  output(c.slice(1, 5, 8), states);
+  const Work work = [&](Batch& batch) {
+    batch.mm(a, x.slice(0, 1, 1), w.transpose(0, 1));
+    batch.mm(h, h, u.transpose(0, 1));
+    batch.assign(c, ops::tanh(Expression(a) + h) * pair.slice(0, 0, 1) + c);
+    batch.assign(h, ops::tanh(Expression(c) + pair.slice(0, 2, 1)));
+  };
+  for (const std::uint32_t members : {0U, 1U, 16U}) check(work, {.members = members, .repeats = kSteps});
+  check(work, {.members = 8, .repeats = 1}, 1);
+}
+
+TEST_P(GangProgramsTest, SlicesThatDoNotFitAreRefused) {
+  const TensorView x = tensor({2, 8});
+  const TensorView y = tensor({8});
+  const TensorView other = tensor({2, 8});
+  OperationList list;
+  Batch batch(runtime());
+  batch.note_in(list);
+  batch.assign(y, Expression(x.slice(0, 0, 1).reshape({8})) + 1.0);
+  batch.flush().wait();
+  const auto refused = [&](const std::string& words, const GangSlices& slices) {
+    expect_error(errc::invalid_argument, HasSubstr(words),
+                 [&] { const GangProgram program(runtime(), list, needed, {.repeats = 2, .slices = {slices}}); });
+  };
+  refused("multiples of 4", {.memory = x.slice(0, 0, 1).extent(), .first = other.address(), .stride = 30});
+  refused("memory of the whole tensor", {.memory = x.slice(0, 0, 1).extent(), .first = x.address(), .stride = 32});
+  refused("memory around the slice", {.memory = x.slice(1, 0, 2).slice(0, 0, 1).extent(), .first = other.address(), .stride = 32});
+  refused("no operation writes",
+          {.memory = other.slice(0, 0, 1).extent(), .first = other.slice(0, 1, 1).address(), .stride = 0, .output = true});
 }
 
 TEST_P(GangProgramsTest, AProgramWithoutRunsIsRefused) {

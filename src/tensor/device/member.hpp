@@ -28,7 +28,15 @@ class Member {
   // `local`: the member's own memory. `words`: two halves of `exchanged` words, which all members share. `numbers`: see kNumbersOfMember;
   // null for a single member.
   DWELL_DEVICE Member(u32 rank, u32 thread, u8* local, u64* words, u32 exchanged, u32* numbers)
-      : rank_(rank), thread_(thread), local_(local), words_(words), exchanged_(exchanged), numbers_(numbers), number_(0), passes_(0) {
+      : rank_(rank),
+        thread_(thread),
+        local_(local),
+        words_(words),
+        exchanged_(exchanged),
+        numbers_(numbers),
+        number_(0),
+        passes_(0),
+        turn_(0) {
     if (numbers == nullptr) return;
     number_ = mine()[0];
     passes_ = mine()[1];
@@ -42,6 +50,9 @@ class Member {
 
   DWELL_DEVICE u32 rank() const { return rank_; }
   DWELL_DEVICE u32 thread() const { return thread_; }
+  // The run of the operations, from 0 on.
+  DWELL_DEVICE u32 turn() const { return turn_; }
+  DWELL_DEVICE void begin_turn(u32 turn) { turn_ = turn; }
 
   // A tensor in the member's memory, or anywhere.
   template <class T>
@@ -102,6 +113,7 @@ class Member {
   u32* numbers_;
   u32 number_;  // of the last exchange
   u32 passes_;  // of barriers
+  u32 turn_;
 };
 
 // Copies of `bytes` to the member's memory, which arrive before end_copies returns. Source and target are equally aligned.

@@ -116,7 +116,7 @@ class Owners {
     const auto index_of = [&](const View& view) { return ranges_.index_of(view); };
     const auto is_joined = [&](const View& view) {
       const Range& range = ranges_.of(view);
-      return range.written() && !range.shared && range.bytes() <= settings_.most_bytes && ranges_.is_aligned(view);
+      return range.written() && !range.shared && range.is_divisible() && range.bytes() <= settings_.most_bytes && ranges_.is_aligned(view);
     };
     for (const Operation& operation : operations_) {
       if (!is_elementwise(operation)) continue;

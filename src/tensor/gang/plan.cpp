@@ -53,7 +53,8 @@ struct Kept {
 
 class Planner {
  public:
-  Planner(const Noted& noted, const std::function<bool(const Extent&)>& needed, const Limits& limits) : needed_(needed), limits_(limits) {
+  Planner(const Noted& noted, const std::function<bool(const Extent&)>& needed, const Limits& limits)
+      : needed_([&](const Extent& memory) { return needed(memory) || is_output(memory); }), limits_(limits) {
     for (const NotedOperation& operation : noted.operations) operations_.push_back(operation_of(operation));
     if (operations_.empty()) refuse("it has no operations");
   }
@@ -65,6 +66,7 @@ class Planner {
     for (const Operation& operation : operations_)
       if (!operation.refusal.empty()) throw Error(errc::unsupported, "a program of the whole has no form for " + operation.refusal);
     choose_members();
+    find_slices();
     place_all();
     write_steps();
     plan_.list = std::move(steps_.words);
@@ -76,6 +78,51 @@ class Planner {
   }
 
  private:
+  // ---- Slices ------------------------------------------------------------------------------------------------------------------------
+
+  bool is_output(const Extent& memory) const {
+    return std::ranges::any_of(limits_.slices, [&](const GangSlices& slices) { return slices.output && slices.memory.overlaps(memory); });
+  }
+  [[noreturn]] static void refuse_slices(const std::string& why) { throw Error(errc::invalid_argument, "slices of a program: " + why); }
+  // All memory of the slices.
+  Extent all_of(const GangSlices& slices) const {
+    const std::int64_t last = slices.stride * (static_cast<std::int64_t>(limits_.repeats) - 1);
+    const std::uint64_t least = slices.first + static_cast<std::uint64_t>(std::min<std::int64_t>(last, 0));
+    const std::uint64_t most = slices.first + static_cast<std::uint64_t>(std::max<std::int64_t>(last, 0));
+    return {least, most + slices.memory.end - slices.memory.first};
+  }
+  void check(const GangSlices& slices) {
+    const std::uint64_t bytes = slices.memory.end - slices.memory.first;
+    if ((slices.memory.first | slices.first | static_cast<std::uint64_t>(slices.stride) | bytes) % 4 != 0)
+      refuse_slices("addresses, sizes and strides are multiples of 4 bytes");
+    if (bytes > kMostLocal) refuse_slices("of " + std::to_string(bytes) + " bytes, " + std::to_string(kMostLocal) + " at most");
+    const Extent all = all_of(slices);
+    if (std::ranges::any_of(ranges_, [&](const Range& range) { return range.extent.overlaps(all); }))
+      refuse_slices("the operations name memory of the whole tensor, not only of the slice");
+    for (const GangSlices& other : limits_.slices)
+      if (&other != &slices && (slices.output || other.output) && all.overlaps(all_of(other)))
+        refuse_slices("an output's tensor is that of another input or output");
+  }
+  void find_slices() {
+    for (const GangSlices& slices : limits_.slices) {
+      check(slices);
+      bool found = false;
+      for (Range& range : ranges_) {
+        if (!range.extent.overlaps(slices.memory)) continue;
+        const Extent& outer = slices.output ? range.extent : slices.memory;
+        const Extent& inner = slices.output ? slices.memory : range.extent;
+        if (range.input != nullptr && !slices.output) refuse_slices("memory has slices of two tensors");
+        if (inner.first < outer.first || inner.end > outer.end) refuse_slices("the operations name memory around the slice");
+        if (slices.output)
+          range.outputs.push_back(&slices);
+        else
+          range.input = &slices;
+        found = true;
+      }
+      if (slices.output && !found) refuse_slices("no operation writes the output's memory");
+    }
+  }
+
   // ---- Members -----------------------------------------------------------------------------------------------------------------------
 
   // Returns whether members hand on parts of the product's result.
@@ -87,8 +134,10 @@ class Planner {
   // Returns whether members keep the second factor.
   bool keeps(const Operation& operation) {
     return keeps_ && is_handed_on(operation) && operation.product.batch == 1 &&
-           operation.product.n >= static_cast<std::int64_t>(plan_.members) && !ranges_.of(operation.tensors[ProductWords::b]).written();
+           operation.product.n >= static_cast<std::int64_t>(plan_.members) && stays(ranges_.of(operation.tensors[ProductWords::b]));
   }
+  // Returns whether all runs read the same of it.
+  static bool stays(const Range& range) { return !range.written() && range.input == nullptr; }
   // Elements of the result that a member computes.
   std::int64_t outputs_of_member(const Operation& operation) const {
     return (operation.product.outputs() + plan_.members - 1) / plan_.members;
@@ -217,7 +266,7 @@ class Planner {
     choose_owners();
     if (try_to_place()) return;
     // Inputs of a program that repeats stay as long as it runs, the large ones rather where they lie.
-    while (limits_.repeats && most_input_ > kLeastFar) {
+    while (limits_.is_repeated() && most_input_ > kLeastFar) {
       most_input_ /= 2;
       if (try_to_place()) return;
     }
@@ -230,17 +279,18 @@ class Planner {
   bool may_be_owned(const Operation& operation) {
     if (!keeps(operation) || operation.product.m != 1) return false;
     const View& to = operation.tensors[ProductWords::to];
-    return ranges_.covers(to) && to.strides[2] == 1;
+    return ranges_.covers(to) && to.strides[2] == 1 && ranges_.of(to).is_divisible();
   }
   static bool is_elementwise(const Operation& operation) { return operation.kind == NotedOperation::Kind::program; }
   void choose_owners() {
-    ownership_ = find_owners(operations_, ranges_, {.members = plan_.members, .most_bytes = kMostLocal, .repeats = limits_.repeats},
+    ownership_ = find_owners(operations_, ranges_, {.members = plan_.members, .most_bytes = kMostLocal, .repeats = limits_.is_repeated()},
                              [this](const Operation& operation) { return may_be_owned(operation); });
   }
 
   // Returns whether the member's memory is better for it. On a CPU that is memory as any other: it only has intermediate results, which
   // share places there that stay in the caches.
   bool is_worth_a_copy(const Range& range) const {
+    if (range.input != nullptr || !range.outputs.empty()) return true;
     if (!limits_.on_cuda) return range.written() && !range.out;
     return range.written() || range.bytes() <= most_input_;
   }
@@ -260,12 +310,15 @@ class Planner {
     std::vector<Range*> local;
     for (Range& range : ranges_) {
       range.local = range.used && !range.shared && range.bytes() <= kMostLocal && is_worth_a_copy(range);
+      if (!range.local && (range.input != nullptr || !range.outputs.empty()))
+        refuse("members share out the tensor of a slice, or it is larger than " + std::to_string(kMostLocal) + " bytes");
       if (!range.local) continue;
       local.push_back(&range);
       lives.push_back({.first = range.read_first ? 0 : range.first,
-                       .last = range.out || (limits_.repeats && range.read_first) ? last : range.last,
+                       .last = range.out || (limits_.is_repeated() && range.read_first) ? last : range.last,
                        .bytes = range.bytes(),
-                       .shift = range.extent.first % device::kMemberAlignment});
+                       // Slices lie anywhere.
+                       .shift = range.input != nullptr ? 0 : range.extent.first % device::kMemberAlignment});
     }
     for (const Kept& weights : kept_) lives.push_back({.first = 0, .last = last, .bytes = weights.bytes});
     tiles_at_.clear();
@@ -316,13 +369,19 @@ class Planner {
 
   void write_steps() {
     begin();
-    if (limits_.repeats) steps_.end_list();
+    if (limits_.is_repeated()) {
+      steps_.end_list();
+      begin_run();
+    }
     for (const Operation& operation : operations_) {
       if (waits_for_exchange(operation)) exchange();
       write(operation);
     }
     exchange();
-    if (limits_.repeats) steps_.end_repeated();
+    if (limits_.is_repeated()) {
+      end_run();
+      steps_.end_repeated();
+    }
     end();
     steps_.end_list();
   }
@@ -330,7 +389,7 @@ class Planner {
   void begin() {
     bool any = false;
     for (const Range& range : ranges_) {
-      if (!range.local || !range.read_first) continue;
+      if (!range.local || !range.read_first || range.input != nullptr) continue;
       MemberStep step;
       const std::string to = step.local_at("u8", range.place);
       const std::string from = step.global_at("const u8", range.extent.first);
@@ -347,6 +406,32 @@ class Planner {
       any = true;
     }
     if (any) steps_.add({}, {.body = "  end_copies();\n"}, "waits for the copies", true);
+  }
+
+  // The slices of a run come, and go.
+  void begin_run() {
+    bool any = false;
+    for (const Range& range : ranges_) {
+      if (range.input == nullptr || !range.local) continue;
+      MemberStep step;
+      const std::string to = step.local_at("u8", range.place);
+      const std::string from = slice_at(step, "const u8", *range.input, range.extent.first);
+      step.word(range.bytes());
+      steps_.add(step, {.body = "  begin_copy<kThreads>(m, " + to + ", " + from + ", at[3]);\n"}, "copies a slice to the member's memory");
+      any = true;
+    }
+    if (any) steps_.add({}, {.body = "  end_copies();\n"}, "waits for the slices", true);
+  }
+  void end_run() {
+    for (const Range& range : ranges_)
+      for (const GangSlices* const output : range.outputs)
+        copy_out(range, output->memory,
+                 [&](MemberStep& step, const std::string& type) { return slice_at(step, type, *output, output->memory.first); });
+  }
+  // The place in the slice of the current run of what lies at this address of the memory that stands for it.
+  static std::string slice_at(MemberStep& step, const std::string& type, const GangSlices& slices, std::uint64_t address) {
+    const std::string first = step.global_at("char", slices.first + address - slices.memory.first);
+    return "reinterpret_cast<" + type + "*>(" + first + " + static_cast<i64>(m.turn()) * " + std::to_string(slices.stride) + ")";
   }
 
   bool waits_for_exchange(const Operation& operation) {
@@ -456,29 +541,33 @@ class Planner {
   void end() {
     // No member stores a result before all have their copies of what lay there.
     if (plan_.members > 1 && !steps_.has_met()) steps_.barrier();
-    std::uint32_t member = 0;
-    for (const Range& range : ranges_) {
-      if (!range.local || !range.out) continue;
-      MemberStep step;
-      step.use(range, range.extent, false);
-      if (range.owned) {
-        const std::string from = step.local_at("const float", range.place);
-        const std::string to = step.global_at("float", range.extent.first);
-        const Owned owned{.period = range.period, .each = range.period / plan_.members};
-        const std::string count = owned.count(static_cast<std::int64_t>(range.bytes() / sizeof(float)));
-        steps_.add(step,
-                   {.body = "  for (int i = static_cast<int>(m.thread()); i < " + count + "; i += kThreads) {\n    const int e = " +
-                            owned.element("i") + ";\n    " + to + "[e] = " + from + "[e];\n  }\n"},
-                   "copies out what a member owns");
-        continue;
-      }
-      const std::string from = step.local_at("const u8", range.place);
-      const std::string to = step.global_at("u8", range.extent.first);
-      step.word(range.bytes());
-      step.word(member++ % plan_.members);
-      steps_.add(step, {.body = "  if (m.rank() == at[4]) copy_out<kThreads>(m, " + to + ", " + from + ", at[3]);\n"},
-                 "copies a result out, by one member");
+    for (const Range& range : ranges_)
+      if (range.local && range.out && range.input == nullptr)
+        copy_out(range, range.extent, [&](MemberStep& step, const std::string& type) { return step.global_at(type, range.extent.first); });
+  }
+
+  // Copies memory of a range out, to where `to` says: by its owners, or by one member, another one each time.
+  void copy_out(const Range& range, const Extent& memory, const std::function<std::string(MemberStep&, const std::string&)>& to) {
+    MemberStep step;
+    step.use(range, memory, false);
+    const std::uint64_t place = range.place + memory.first - range.extent.first;
+    if (range.owned) {
+      const std::string from = step.local_at("const float", place);
+      const std::string target = to(step, "float");
+      const Owned owned{.period = range.period, .each = range.period / plan_.members};
+      const std::string count = owned.count(static_cast<std::int64_t>(range.bytes() / sizeof(float)));
+      steps_.add(step,
+                 {.body = "  for (int i = static_cast<int>(m.thread()); i < " + count + "; i += kThreads) {\n    const int e = " +
+                          owned.element("i") + ";\n    " + target + "[e] = " + from + "[e];\n  }\n"},
+                 "copies out what a member owns");
+      return;
     }
+    const std::string from = step.local_at("const u8", place);
+    const std::string target = to(step, "u8");
+    step.word(memory.end - memory.first);
+    step.word(writer_++ % plan_.members);
+    steps_.add(step, {.body = "  if (m.rank() == at[4]) copy_out<kThreads>(m, " + target + ", " + from + ", at[3]);\n"},
+               "copies a result out, by one member");
   }
 
   static std::string remark_of(const Operation& operation) {
@@ -497,7 +586,7 @@ class Planner {
     }
   }
 
-  const std::function<bool(const Extent&)>& needed_;
+  const std::function<bool(const Extent&)> needed_;
   const Limits limits_;
   std::vector<Operation> operations_;
   Ranges ranges_;
@@ -516,7 +605,8 @@ class Planner {
     std::int64_t elements = 0;
   };
   std::vector<Awaited> awaited_;
-  std::int64_t words_ = 0;  // of them
+  std::int64_t words_ = 0;    // of them
+  std::uint32_t writer_ = 0;  // the member that copies the next result out
 };
 
 }  // namespace

@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include <dwell/gang_program.hpp>
 #include <dwell/tensor.hpp>
 
 #include "tensor/gang/forms.hpp"
@@ -14,12 +16,15 @@
 namespace dwell::tensor::gang {
 
 struct Limits {
-  std::uint32_t members = 0;       // 0: as many as the plan finds best
-  std::uint32_t most_members = 1;  // that may run at once
-  std::uint64_t local_bytes = 0;   // of a member's memory, the list included
-  std::uint32_t threads = 0;       // of a member on CUDA; 0: as many as the plan finds best
-  bool on_cuda = false;            // a member has many threads
-  bool repeats = false;            // one run of the program runs the operations many times
+  std::uint32_t members = 0;                // 0: as many as the plan finds best
+  std::uint32_t most_members = 1;           // that may run at once
+  std::uint64_t local_bytes = 0;            // of a member's memory, the list included
+  std::uint32_t threads = 0;                // of a member on CUDA; 0: as many as the plan finds best
+  bool on_cuda = false;                     // a member has many threads
+  std::uint32_t repeats = 1;                // runs of the operations in a run of the program
+  std::span<const GangSlices> slices = {};  // valid during plan_of
+
+  bool is_repeated() const { return repeats > 1 || !slices.empty(); }
 };
 
 struct Plan {
@@ -39,7 +44,7 @@ struct Plan {
 std::vector<std::size_t> steps_of(const Plan& plan, std::size_t list);
 
 // Plans operations. `needed`: whether someone may read this memory behind the program. Throws errc::unsupported, with the reason, if the
-// program does not fit a gang.
+// program does not fit a gang; errc::invalid_argument for slices that are not as GangSlices says.
 //
 // Each member has small tensors in its own memory and does all steps, but for large products: a member computes a part of the result's
 // elements, and gets the others from the other members before the first step that uses them. One exchange serves all products before that.

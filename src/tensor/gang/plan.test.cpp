@@ -49,7 +49,7 @@ TEST(GangPlanTest, ASingleMemberExchangesNothing) {
 TEST(GangPlanTest, ARepeatedProgramCopiesBeforeAndBehindItsRuns) {
   const NotedNetwork network;
   Limits limits = on_a_gpu();
-  limits.repeats = true;
+  limits.repeats = 20;
   const Plan plan = plan_of(network.noted, all, limits);
   ASSERT_EQ(plan.begins.size(), 3U);
   EXPECT_EQ(steps_with(plan, "begin_weights<", 0), 2U);
@@ -66,7 +66,7 @@ TEST(GangPlanTest, MembersMeetBehindARunThatWritesWhatTheyShare) {
   const TensorView x = made_up({256, 256});
   note_program(noted, TensorOp::mul, x, std::vector<Operand>{x, x});
   Limits limits = on_a_gpu(8);
-  limits.repeats = true;
+  limits.repeats = 20;
   const Plan plan = plan_of(noted, all, limits);
   const std::vector<std::size_t> run = steps_of(plan, 1);
   ASSERT_EQ(run.size(), 2U);
@@ -141,7 +141,7 @@ TEST(GangPlanTest, OwnersKeepAStateFromRunToRun) {
   note_program(noted, TensorOp::add, c, std::vector<Operand>{c, a});
   note_program(noted, TensorOp::tanh, h, std::vector<Operand>{c});
   Limits limits = on_a_gpu(16);
-  limits.repeats = true;
+  limits.repeats = 20;
   const Plan plan = plan_of(noted, all, limits);
   EXPECT_EQ(steps_with(plan, "gather<", 1), 1U);
   EXPECT_EQ(plan.exchanged, static_cast<std::uint32_t>(kHidden)) << "of h alone";

@@ -1,11 +1,13 @@
 // The memory of a recorded program: ranges that its tensors share.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <vector>
 
+#include <dwell/gang_program.hpp>
 #include <dwell/tensor.hpp>
 
 #include "tensor/gang/forms.hpp"
@@ -19,6 +21,8 @@ struct Range {
   bool read_first = false;                      // before it has been written as a whole
   bool covered = false;                         // it has been
   bool out = false;                             // someone reads it behind the program
+  const GangSlices* input = nullptr;            // of which it has another slice in each run
+  std::vector<const GangSlices*> outputs = {};  // that get parts of it behind each run
   std::size_t first = 0;                        // operations that use it
   std::size_t last = 0;
 
@@ -32,6 +36,11 @@ struct Range {
 
   std::uint64_t bytes() const { return extent.end - extent.first; }
   bool written() const { return !writes.empty(); }
+  // Returns whether members may own elements of it: outputs of a part of it need all of these.
+  bool is_divisible() const {
+    return std::ranges::all_of(
+        outputs, [&](const GangSlices* output) { return output->memory.first == extent.first && output->memory.end == extent.end; });
+  }
 };
 
 // The ranges of a list of operations, by address.

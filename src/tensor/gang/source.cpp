@@ -63,7 +63,10 @@ constexpr const char* kRunRepeated = R"(
 DWELL_DEVICE void run_all(Member& m, const u32* list, u32 repeats) {
   run_0(m, list);
   DWELL_UNROLL_NOT
-  for (u32 i = 0; i < repeats; ++i) run_1(m, list);
+  for (u32 turn = 0; turn < repeats; ++turn) {
+    m.begin_turn(turn);
+    run_1(m, list);
+  }
   run_2(m, list);
 }
 
