@@ -439,9 +439,10 @@ class Planner {
     if (words_ + elements_of(operation) > kMostExchanged) return true;
     const bool own = owned_by(operation).period != 0;
     return std::ranges::any_of(operation.tensors, [&](const View& view) {
-      // Its own elements a member has already. A product reads its factors as a whole.
+      // Its own elements a member has already, of a result that members own. A product reads its factors as a whole.
       const bool reads_own = own && !view.written && is_elementwise(operation);
-      return !reads_own && std::ranges::any_of(awaited_, [&](const Awaited& other) { return other.to.extent().overlaps(view.extent()); });
+      return std::ranges::any_of(
+          awaited_, [&](const Awaited& other) { return !(reads_own && other.owned) && other.to.extent().overlaps(view.extent()); });
     });
   }
 
@@ -453,7 +454,7 @@ class Planner {
       Places places;
       for (const View& view : operation.tensors) places.push_back(step.place_of(view, ranges_.of(view)));
       HandedOn handed_on;
-      for (const std::size_t i : ownership.handed_on) handed_on.emplace_back(i, word_in(step, operation.tensors[i]));
+      for (const std::size_t i : ownership.handed_on) handed_on.emplace_back(i, word_in(step, operation.tensors[i], true));
       steps_.add(step, program_text(operation, places, By::own, plan_.threads, ownership.owned, handed_on),
                  remark_of(operation) + ", what a member owns");
       if (!handed_on.empty()) steps_.tell(step);
@@ -467,7 +468,7 @@ class Planner {
         places.push_back(kept && i == ProductWords::b ? step.local_at("const float", kept_for(operation).place)
                                                       : step.place_of(operation.tensors[i], ranges_.of(operation.tensors[i])));
       const bool hands_on = !own || !ownership.handed_on.empty();
-      const std::string word = hands_on ? word_in(step, to) : "";
+      const std::string word = hands_on ? word_in(step, to, own) : "";
       const By by = own ? By::own : kept ? By::kept : By::parts;
       steps_.add(step, product_text(operation, places, by, plan_.threads, outputs_of_member(operation), word, ownership.owned),
                  remark_of(operation));
@@ -492,15 +493,15 @@ class Planner {
     }
   }
 
-  // Adds the first word of a result that the step hands on, and returns the text that finds it.
-  std::string word_in(MemberStep& step, const View& to) {
+  // Adds the first word of a result that the step hands on, and returns the text that finds it. `owned`: the member keeps its own elements.
+  std::string word_in(MemberStep& step, const View& to, bool owned) {
     // As a batch of rows and columns.
     View matrices = to;
     while (matrices.sizes.size() < 3) {
       matrices.sizes.insert(matrices.sizes.begin(), 1);
       matrices.strides.insert(matrices.strides.begin(), 0);
     }
-    awaited_.push_back({matrices, matrices.sizes[0] * matrices.sizes[1] * matrices.sizes[2]});
+    awaited_.push_back({matrices, matrices.sizes[0] * matrices.sizes[1] * matrices.sizes[2], owned});
     std::string first = step.word(static_cast<std::uint64_t>(words_));
     words_ += awaited_.back().elements;
     return first;
@@ -603,6 +604,7 @@ class Planner {
   struct Awaited {
     View to;  // of three dimensions
     std::int64_t elements = 0;
+    bool owned = false;  // each member has its own elements of it
   };
   std::vector<Awaited> awaited_;
   std::int64_t words_ = 0;    // of them

@@ -48,8 +48,8 @@ bool StepList::conflict(const std::vector<Use>& uses, const std::vector<Use>& ot
 
 void StepList::add(const MemberStep& step, const FormText& form, const std::string& remark, bool sync) {
   if (conflict(step.shared_, shared_)) barrier();
-  shared_.insert(shared_.end(), step.shared_.begin(), step.shared_.end());
   if (conflict(step.uses_, since_)) sync_last();
+  shared_.insert(shared_.end(), step.shared_.begin(), step.shared_.end());  // the threads have not met behind this step
   const auto [known, made] = numbers_.emplace(form, numbers_.size());
   if (made) {
     forms.push_back(form);
