@@ -149,6 +149,7 @@ class Bench:
         compiled = Side("torch.compile", self.compiled, warm_ups=5)
         collected = Side("dwell.torch", lambda program: inside(program, dt.eager), peer=False)
         replayed = Side("dwell recorded", self.replayed, peer=False)
+        stepped = Side("dwell steps", self.stepped, peer=False)
         resident = Side("dwell resident", lambda program: inside(program, resident_loop), peer=False)
         kept = Side(
             "dwell resident, kept",
@@ -158,12 +159,31 @@ class Bench:
             wait=lambda: dt.flush(sync=True),
         )
         if self.cuda:
-            return [eager, graph, compiled, collected, replayed, resident, kept]
-        return [eager, compiled, collected, replayed]
+            return [eager, graph, compiled, collected, replayed, stepped, resident, kept]
+        return [eager, compiled, collected, replayed, stepped]
 
     def replayed(self, program: Program) -> Work:
         told = self.notes.append
         return program.around(recorded(program.core, self.device, lambda how: told(f"{self.loop}: dwell recorded as {how}")))
+
+    def stepped(self, program: Program) -> Work:
+        """One step is recorded, and runs in a loop on the device. A run sets the state first."""
+        if program.stepped is None:
+            raise LeftOut("it is not written as one step")
+        count, state, step, result = (getattr(program.stepped, name) for name in ("count", "state", "step", "result"))
+        with dt.record(self.device, steps=count) as made:
+            step(made.each)
+        recording = made()
+        why = recording.compile()
+        self.notes.append(f"{self.loop}: dwell steps as {f'tasks: {why}' if why else f'one program of {recording.members} members'}")
+        to, of = ([pair[i] for pair in state] for i in range(2))
+
+        def run() -> Any:
+            torch._foreach_copy_(to, of)
+            recording.replay()
+            return result()
+
+        return program.around(run)
 
     def compiled(self, program: Program) -> Work:
         if self.cuda:

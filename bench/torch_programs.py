@@ -68,6 +68,16 @@ def nothing() -> None:
 
 
 @dataclass
+class Stepped:
+    """The same program, written as one step that runs many times."""
+
+    count: int
+    state: list[tuple[torch.Tensor, torch.Tensor]]  # with what it is before the first step
+    step: Callable[[Callable[[torch.Tensor], torch.Tensor]], Any]  # gets a function that gives its slice of a tensor
+    result: Callable[[], Any]
+
+
+@dataclass
 class Program:
     """One run is `fetch`, `core`, `deliver`. The last of them returns what is checked, once `results` has looked at it."""
 
@@ -78,6 +88,7 @@ class Program:
     deliver: Callable[[Any], Any] | None = None  # brings the core's result to the host
     results: Callable[[Any], list[torch.Tensor]] = flat
     compiled: Callable[[Compile], Work] | None = None  # the core with some of it compiled; None: all
+    stepped: Stepped | None = None
 
     def around(self, core: Work) -> Work:
         """A run with this core in place of its own."""
@@ -177,7 +188,17 @@ def lstm_written_out(hidden: int) -> Callable[[Place, int], Program]:
                 h = torch.sigmoid(o) * torch.tanh(c)
             return h, c
 
-        return Program(place, core, place.begin)
+        h, c = torch.empty_like(first_h), torch.empty_like(first_c)
+
+        def one(each: Callable[[torch.Tensor], torch.Tensor]) -> None:
+            gates = functional.linear(each(x), w, b) + functional.linear(h, u, d)
+            i, f, g, o = gates.chunk(4, 1)
+            c.copy_(torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g))
+            h.copy_(torch.sigmoid(o) * torch.tanh(c))
+
+        place.tensors += [h, c]
+        stepped = Stepped(steps, [(h, first_h), (c, first_c)], one, lambda: (h, c))
+        return Program(place, core, place.begin, stepped=stepped)
 
     return make
 
@@ -207,22 +228,32 @@ def kalman(place: Place, steps: int) -> Program:
     start_x, start_p = place.input(8, 1), place.constant(eye8)
     z = place.input(steps, 4, 1)
 
+    def one(x: torch.Tensor, p: torch.Tensor, seen: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        x = f @ x
+        p = torch.addmm(q, f @ p, ft)
+        ph = p @ ht
+        s = torch.addmm(r, h, ph)
+        inverse = identity / s.diagonal().sum()
+        for _ in range(8):
+            inverse = torch.addmm(inverse, inverse @ s, inverse, beta=2, alpha=-1)
+        gain = ph @ inverse
+        return torch.addmm(x, gain, seen - h @ x), torch.addmm(p, gain, ph.t(), alpha=-1)
+
     def core() -> tuple[torch.Tensor, torch.Tensor]:
         x, p = start_x, start_p
         for step in range(steps):
-            x = f @ x
-            p = torch.addmm(q, f @ p, ft)
-            ph = p @ ht
-            s = torch.addmm(r, h, ph)
-            inverse = identity / s.diagonal().sum()
-            for _ in range(8):
-                inverse = torch.addmm(inverse, inverse @ s, inverse, beta=2, alpha=-1)
-            gain = ph @ inverse
-            x = torch.addmm(x, gain, z[step] - h @ x)
-            p = torch.addmm(p, gain, ph.t(), alpha=-1)
+            x, p = one(x, p, z[step])
         return x, p
 
-    return Program(place, core, place.begin)
+    x, p = torch.empty_like(start_x), torch.empty_like(start_p)
+
+    def in_place(each: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        next_x, next_p = one(x, p, each(z))
+        x.copy_(next_x)
+        p.copy_(next_p)
+
+    place.tensors += [x, p]
+    return Program(place, core, place.begin, stepped=Stepped(steps, [(x, start_x), (p, start_p)], in_place, lambda: (x, p)))
 
 
 class _Layer:

@@ -380,6 +380,58 @@ def test_a_replay_runs_several_steps(whole: bool) -> None:
         assert total.item() == pytest.approx(expected_total, rel=1e-3, abs=1e-3)
 
 
+@pytest.mark.parametrize("whole", [True, False])
+def test_steps_have_slices_as_inputs_and_results(whole: bool) -> None:
+    steps = 12
+    xs, hs, sums = torch.randn(steps, 1, 24, device=DEVICE), made(steps, 1, 40), torch.zeros(steps, 40, 1, device=DEVICE)
+    w, u = torch.randn(24, 40, device=DEVICE) * 0.3, torch.randn(40, 40, device=DEVICE) * 0.1
+    h = torch.zeros(1, 40, device=DEVICE)
+    with dt.record(steps=steps, whole=whole) as recorded:
+        h.copy_(torch.tanh(recorded.each(xs) @ w + h @ u))
+        recorded.collect(h, hs)
+        recorded.collect((h * h).reshape(40, 1), sums)
+    recording = recorded()
+    assert bool(recording.compile()) != whole
+    state = torch.zeros(1, 40, device=DEVICE)
+    for replay in range(3):
+        xs.mul_(0.9)  # read by each replay
+        recording.replay()
+        expected = []
+        for x in xs:
+            state = torch.tanh(x @ w + state @ u)
+            expected.append(state)
+        torch.testing.assert_close(hs, torch.stack(expected), rtol=2e-4, atol=2e-5, msg=lambda m, replay=replay: f"replay {replay}: {m}")
+        torch.testing.assert_close(sums, torch.stack(expected).square().reshape(steps, 40, 1), rtol=2e-4, atol=2e-5)
+        torch.testing.assert_close(h, expected[-1], rtol=2e-4, atol=2e-5)
+
+
+def test_slices_that_do_not_fit_are_errors() -> None:
+    xs, y = torch.zeros(4, 3, device=DEVICE), torch.zeros(3, device=DEVICE)
+    with dt.record(steps=4) as recorded:
+        with pytest.raises(ValueError, match="its first dimension is 4"):
+            recorded.each(torch.zeros(3, 4, device=DEVICE))
+        with pytest.raises(ValueError, match="slices are contiguous"):
+            recorded.each(torch.zeros(4, 5, 3, device=DEVICE).transpose(1, 2))
+        y.add_(recorded.each(xs))
+        with pytest.raises(ValueError, match=r"the result's shape is \(3,\), that of a slice \(2,\)"):
+            recorded.collect(y, torch.zeros(4, 2, device=DEVICE))
+        with pytest.raises(ValueError, match="the result's type"):
+            recorded.collect(y, torch.zeros(4, 3, device=DEVICE, dtype=torch.int32))
+    with pytest.raises(RuntimeError, match="the block has ended"):
+        recorded.each(xs)
+    recorded().replay()
+
+
+def test_slices_of_a_tensor_that_the_block_names_stay_tasks() -> None:
+    xs, total = made(4, 8), torch.zeros(8, device=DEVICE)
+    with dt.record(steps=4) as recorded:
+        total.add_(recorded.each(xs) + xs[0])
+    recording = recorded()
+    assert "memory of the whole tensor" in recording.compile()
+    recording.replay()
+    torch.testing.assert_close(total, xs.sum(0) + 4 * xs[0])
+
+
 def test_a_replay_of_no_steps_is_an_error() -> None:
     with pytest.raises(ValueError, match="steps=0"), dt.record(steps=0):
         pass

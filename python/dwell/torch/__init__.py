@@ -30,6 +30,7 @@ from ._sync_points import on_capture, on_thread_start, wrap_sync_points
 
 __all__ = [
     "BuildError",
+    "Recorder",
     "Recording",
     "accelerate",
     "backend",
@@ -274,10 +275,60 @@ class Recording:
         return torch.ops.dwell.members_of(self._number)  # type: ignore[no-any-return]
 
 
+class Recorder:
+    """What `record` yields: called behind the block, it returns the recording."""
+
+    def __init__(self, number: int, steps: int, device: torch.device) -> None:
+        self._number = number
+        self._steps = steps
+        self._device = device
+        self._recording: Recording | None = None
+        self._is_open = True
+
+    def __call__(self) -> Recording:
+        if self._recording is None:
+            raise RuntimeError("dwell.torch.record: there is no recording before the block has ended, or when it has raised")
+        return self._recording
+
+    def each(self, whole: torch.Tensor) -> torch.Tensor:
+        """A tensor that is whole[i] in step i. Call it in the block; operations of the block name the result, not `whole`."""
+        self._check("each", whole)
+        memory = torch.empty(whole.shape[1:], dtype=whole.dtype, device=whole.device)
+        torch.ops.dwell.add_slices(self._number, memory, whole, False)
+        return memory
+
+    def collect(self, result: torch.Tensor, whole: torch.Tensor) -> None:
+        """whole[i] gets what `result` holds behind step i. Call it in the block; no operation of the block names `whole`."""
+        self._check("collect", whole)
+        for what, of_result, of_whole in (
+            ("shape", tuple(result.shape), tuple(whole.shape[1:])),
+            ("type", result.dtype, whole.dtype),
+            ("device", result.device, whole.device),
+        ):
+            if of_result != of_whole:
+                raise ValueError(f"Recorder.collect: the result's {what} is {of_result}, that of a slice {of_whole}")
+        if not result.is_contiguous():
+            raise ValueError("Recorder.collect: the result is not contiguous: record result.contiguous()")
+        torch.ops.dwell.add_slices(self._number, result, whole, True)
+
+    def _check(self, method: str, whole: torch.Tensor) -> None:
+        if not self._is_open:
+            raise RuntimeError(f"Recorder.{method}: the block has ended")
+        if whole.device.type != self._device.type or self._device.index not in (None, whole.device.index):
+            raise ValueError(f"Recorder.{method}: the recording is of {self._device}, the tensor is on {whole.device}")
+        if whole.dim() == 0 or whole.shape[0] != self._steps:
+            raise ValueError(
+                f"Recorder.{method}: a tensor of shape {tuple(whole.shape)} has no slice for each of {self._steps} steps: "
+                f"its first dimension is {self._steps}"
+            )
+        if not whole[0].is_contiguous():
+            raise ValueError(f"Recorder.{method}: slices are contiguous, the tensor's strides are {whole.stride()}")
+
+
 @contextlib.contextmanager
 def record(
     device: torch.device | str | None = None, *, steps: int = 1, whole: bool = True, members: int | None = None
-) -> Iterator[Callable[[], Recording]]:
+) -> Iterator[Recorder]:
     """Records the operations of the block on tensors of a device, any size, and does not run them:
 
         with dwell.torch.record() as recorded:
@@ -293,7 +344,12 @@ def record(
         with dwell.torch.record(steps=50) as recorded:
             x.add_(h * f(x))        # 50 steps of Euler's method a replay
 
-    A program keeps such a state where it is computed, and loads what the block only reads once.
+    A program keeps such a state where it is computed, and loads what the block only reads once. Inputs and results of each step are
+    slices: Recorder.each and Recorder.collect.
+
+        with dwell.torch.record(steps=len(xs)) as recorded:
+            h.copy_(torch.tanh(recorded.each(xs) @ w + h @ u))
+            recorded.collect(h, hs)
 
     `whole`: the recording is compiled as one program behind the block, in the background. Elementwise operations give the same bits then;
     sums are added in another order, the same in each replay. `members`: thread blocks that run it, by default as many as dwell finds
@@ -308,24 +364,20 @@ def record(
     if device is None:
         device = torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_available() else torch.device("cpu")
     ops = _ops()
-    made: list[Recording] = []
-
-    def recorded() -> Recording:
-        if not made:
-            raise RuntimeError("dwell.torch.record: there is no recording before the block has ended, or when it has raised")
-        return made[0]
-
     with eager(size_threshold=_ANY_SIZE):
         number = ops.begin_recording(str(device))
+        recorder = Recorder(number, steps, torch.device(device))
         try:
-            yield recorded
+            yield recorder
+            recorder._is_open = False
             ops.end_recording(number, (members or 0) if whole else -1, steps)
         except BaseException:
+            recorder._is_open = False
             with contextlib.suppress(RuntimeError):
                 ops.end_recording(number, -1, 1)
             ops.forget(number)
             raise
-        made.append(Recording(number))
+        recorder._recording = Recording(number)
 
 
 def stats() -> dict[str, Any]:

@@ -205,7 +205,11 @@ bool Collector::replay(Recording& recording) {
     return false;
   }
   submit_locked();
-  submitted_.add(recording.launch());
+  for (std::uint32_t step = 0; step < recording.steps(); ++step) {
+    if (recording.copy_slices(loop_->batch, step, false)) submit_locked();
+    submitted_.add(recording.launch());
+    if (recording.copy_slices(loop_->batch, step, true)) submit_locked();
+  }
   storages_.keep(recording.storages());  // so that reading one of them flushes
   count_pending();
   return true;

@@ -158,6 +158,11 @@ std::int64_t begin_recording(const std::string& device) {
   recordings().all[recordings().next] = {&collector, std::move(made)};
   return recordings().next++;
 }
+void add_slices(std::int64_t number, const at::Tensor& memory, const at::Tensor& whole, bool output) {
+  if (!element_type_of(whole.scalar_type()))
+    throw Error(errc::unsupported, "slices of a recording: dwell has no type " + std::string(c10::toString(whole.scalar_type())));
+  recordings().of(number).second->add_slices(memory, whole, output);
+}
 void end_recording(std::int64_t number, std::int64_t members, std::int64_t steps) {
   if (is_forked())
     throw Error(errc::unsupported,
@@ -292,6 +297,7 @@ TORCH_LIBRARY(dwell, m) {
   m.def("before_fallback(str operation, Tensor[] tensors, int[] places, bool is_mode) -> ()", &dwell::pytorch::before_fallback);
   m.def("after_fallback(Tensor[] results) -> ()", &dwell::pytorch::after_fallback);
   m.def("begin_recording(str device) -> int", &dwell::pytorch::begin_recording);
+  m.def("add_slices(int number, Tensor memory, Tensor whole, bool output) -> ()", &dwell::pytorch::add_slices);
   m.def("end_recording(int number, int members, int steps) -> ()", &dwell::pytorch::end_recording);
   m.def("replay(int number, bool flushes) -> ()", &dwell::pytorch::replay);
   m.def("wait_compiled(int number) -> str", &dwell::pytorch::wait_compiled);

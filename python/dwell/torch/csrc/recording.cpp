@@ -4,12 +4,17 @@
 #include <c10/util/ThreadLocalDebugInfo.h>
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 
 #include <dwell/error.hpp>
+#include <dwell/tensor.hpp>
+
+#include "collector.hpp"
+#include "memory.hpp"
 
 namespace dwell::pytorch {
 
@@ -135,6 +140,38 @@ void Recording::add(std::span<const at::Tensor* const> tensors, std::size_t resu
   tensors_.note(tensors);
 }
 
+namespace {
+
+// Slice i along the first dimension.
+TensorView slice_of(const at::Tensor& whole, std::uint32_t i) {
+  const at::IntArrayRef sizes = whole.sizes().slice(1);
+  const at::IntArrayRef strides = whole.strides().slice(1);
+  const std::int64_t bytes = i * whole.stride(0) * static_cast<std::int64_t>(whole.itemsize());
+  return TensorView(address_of(whole) + static_cast<std::uint64_t>(bytes), *element_type_of(whole.scalar_type()),
+                    Dims(std::span(sizes.data(), sizes.size())), Dims(std::span(strides.data(), strides.size())));
+}
+
+}  // namespace
+
+void Recording::add_slices(const at::Tensor& memory, const at::Tensor& whole, bool output) {
+  const std::array<const at::Tensor*, 2> tensors{output ? &whole : &memory, output ? &memory : &whole};
+  storages_.keep(tensors, 1, 0);
+  tensors_.note(tensors);
+  slices_.push_back({memory, whole, output});
+}
+
+bool Recording::copy_slices(Batch& batch, std::uint32_t step, bool outputs) const {
+  bool any = false;
+  for (const Slices& slices : slices_) {
+    if (slices.output != outputs) continue;
+    const TensorView slice = slice_of(slices.whole, step);
+    const TensorView memory = view_of(slices.memory);
+    batch.assign(outputs ? slice : memory, Expression(outputs ? memory : slice));
+    any = true;
+  }
+  return any;
+}
+
 void Recording::end(std::uint32_t steps) {
   {
     const std::lock_guard lock(mutex_);
@@ -153,23 +190,30 @@ void Recording::end(std::uint32_t steps) {
 
 void Recording::compile(std::uint32_t members) {
   // Looks for memory that nobody can read before the thread starts: the caller may drop tensors while it compiles.
-  compiler_ = std::thread([whole = whole_, &runtime = runtime_, operations = operations_, members, steps = steps_, unneeded = storages_.unneeded()] {
-    // One at a time: a program with many recordings needs its processors.
-    static auto* const turn = new std::mutex;
-    const std::lock_guard lock(*turn);
-    const auto needed = [&](const TensorView::Extent& memory) {
-      const auto behind = std::ranges::upper_bound(unneeded, memory.first, {}, [](const auto& extent) { return extent.first; });
-      return behind == unneeded.begin() || std::prev(behind)->second < memory.end;
-    };
-    try {
-      whole->program.emplace(runtime, operations, needed, GangSettings{.members = members, .repeats = steps});
-      whole->is_there.store(true, std::memory_order_release);
-    } catch (const std::exception& error) {
-      const std::lock_guard told(whole->mutex);
-      whole->refusal = error.what();
-    }
-    whole->has_ended = true;
-  });
+  GangSettings settings{.members = members, .repeats = steps_};
+  for (const Slices& slices : slices_)
+    settings.slices.push_back({.memory = view_of(slices.memory).extent(),
+                               .first = address_of(slices.whole),
+                               .stride = slices.whole.stride(0) * static_cast<std::int64_t>(slices.whole.itemsize()),
+                               .output = slices.output});
+  compiler_ = std::thread(
+      [whole = whole_, &runtime = runtime_, operations = operations_, settings = std::move(settings), unneeded = storages_.unneeded()] {
+        // One at a time: a program with many recordings needs its processors.
+        static auto* const turn = new std::mutex;
+        const std::lock_guard lock(*turn);
+        const auto needed = [&](const TensorView::Extent& memory) {
+          const auto behind = std::ranges::upper_bound(unneeded, memory.first, {}, [](const auto& extent) { return extent.first; });
+          return behind == unneeded.begin() || std::prev(behind)->second < memory.end;
+        };
+        try {
+          whole->program.emplace(runtime, operations, needed, settings);
+          whole->is_there.store(true, std::memory_order_release);
+        } catch (const std::exception& error) {
+          const std::lock_guard told(whole->mutex);
+          whole->refusal = error.what();
+        }
+        whole->has_ended = true;
+      });
 }
 
 void Recording::leave_as_tasks() {

@@ -48,6 +48,9 @@ class Recording {
 
   // Records an operation, as Collector::take collects it. Throws what `collect` throws, and as RecordedConstants::use.
   void add(std::span<const at::Tensor* const> tensors, std::size_t results, std::size_t made, const std::function<void(Batch&)>& collect);
+  // Step i of a replay has slice i of `whole` in `memory` before it, or leaves it there: an output. Called before `end`; the caller has
+  // checked shapes and types.
+  void add_slices(const at::Tensor& memory, const at::Tensor& whole, bool output);
   // Ends the recording, which a replay runs `steps` times. Throws dwell::Error, and as RecordedConstants::check.
   void end(std::uint32_t steps);
   // Compiles it as a whole in the background, once it has ended: `members` as GangSettings has them. A failure is kept for `refusal`.
@@ -66,11 +69,11 @@ class Recording {
   std::string refusal() const;
   // Checks that a replay would do what was recorded. Throws errc::invalid_argument, which names what has changed since.
   void check() const;
-  // Submits a replay of the graph, in the order of all other submissions (dwell::drain). The caller has checked.
-  Ticket launch() const {
-    for (std::uint32_t step = 1; step < steps_; ++step) runtime_.launch(*exec_, drain);
-    return runtime_.launch(*exec_, drain);
-  }
+  // Submits a step of the graph, in the order of all other submissions (dwell::drain). The caller has checked.
+  Ticket launch() const { return runtime_.launch(*exec_, drain); }
+  std::uint32_t steps() const { return steps_; }
+  // Collects the copies of the slices of a step: of inputs, or of outputs. Returns whether there are any.
+  bool copy_slices(Batch& batch, std::uint32_t step, bool outputs) const;
 
   bool names(c10::StorageImpl* storage) { return storages_.has(storage); }
   const Storages& storages() const { return storages_; }
@@ -101,6 +104,12 @@ class Recording {
   RecordedConstants constants_;
   std::optional<GraphExec> exec_;
   std::uint32_t steps_ = 1;
+  struct Slices {
+    at::Tensor memory;
+    at::Tensor whole;
+    bool output = false;
+  };
+  std::vector<Slices> slices_;
   OperationList operations_;
   std::shared_ptr<Whole> whole_;
   std::vector<c10::Stream> streams_;  // with runs of it, the last one's at the end
