@@ -187,6 +187,7 @@ class Batch {
   void store_only(std::function<bool(const TensorView::Extent&)> needed);
 
   // Notes each operation that is submitted from now on in the list too, for GangProgram: of a batch whose runtime captures a graph, say.
+  // The list keeps the memory that operations need between their tasks: of a capture, it must live as long as the graph and its launches.
   void note_in(const OperationList& list);
 
   BatchStats stats() const;

@@ -89,6 +89,20 @@ def test_a_recording_of_a_tensor_that_was_resized_is_not_replayed() -> None:
         recording.replay()
 
 
+def test_a_reduction_by_two_tasks_is_recorded() -> None:
+    x = made(4, 100_000) - 1
+    with dt.record() as recorded:
+        means = x.mean(1)  # long rows are cut into parts, whose statistics lie in memory of the recording's own
+        largest = x.t().softmax(0).amax(0)
+    recording = recorded()
+    for number in range(1, 4):
+        x.mul_(number)
+        recording.replay()
+        torch.testing.assert_close(means, x.mean(1))
+        torch.testing.assert_close(largest, x.softmax(1).amax(1))
+    assert "long enough to be cut" in recording.compile()
+
+
 def test_there_is_no_recording_before_the_block_has_ended() -> None:
     with pytest.raises(RuntimeError, match="before the block has ended"), dt.record() as recorded:
         recorded()

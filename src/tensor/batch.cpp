@@ -441,9 +441,10 @@ void Batch::submit_programs(bool counts) {
   Collected& all = *state_;
   // All but the last program are complete, and count.
   while (!all.programs.empty()) submit_first_program(counts || all.programs.size() > 1);
-  if (!all.copies.empty() && !all.tickets.empty() && all.tickets.back().captured())
+  if (all.noted == nullptr && !all.copies.empty() && !all.tickets.empty() && all.tickets.back().captured())
     throw Error(errc::unsupported,
-                "capture: a result that is written where it is read takes memory in between, which a graph does not keep");
+                "capture: a result that is written where it is read, or a long reduction, takes memory in between, which a graph does not "
+                "keep: note the operations in a list, which keeps it (Batch::note_in)");
   if (all.noted != nullptr)
     for (Buffer<std::byte>& copy : all.copies) all.noted->copies.push_back(std::move(copy));
   all.copies.clear();

@@ -97,6 +97,7 @@ void Batch::add_rows(const tensor::Rows& rows, std::span<const TensorView* const
   const TensorView statistics = made_like(TensorView(0, ElementType::f64, {rows.statistics()}));
   tensor::Operation parts;
   parts.op = operation.op;
+  parts.kind = operation.kind;
   parts.tensors = {&statistics, reads.front()};
   task(device::RowPhase::parts, statistics.address(), parts);
   operation.tensors.push_back(&statistics);
