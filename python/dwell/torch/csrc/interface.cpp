@@ -181,6 +181,10 @@ std::string wait_compiled(std::int64_t number) {
   recording->wait_compiled();
   return recording->refusal();
 }
+// Why it will not be; empty if it is, and while nobody knows.
+std::string refusal(std::int64_t number) { return recordings().of(number).second->refusal(); }
+// Whether PyTorch ran operations on tensors beside the recording, whose results it keeps.
+bool has_run_beside(std::int64_t number) { return recordings().of(number).second->constants().are_of_tensors(); }
 // The text of its program; empty while there is none.
 std::string source(std::int64_t number) {
   const auto recording = recordings().of(number).second;
@@ -301,6 +305,8 @@ TORCH_LIBRARY(dwell, m) {
   m.def("end_recording(int number, int members, int steps) -> ()", &dwell::pytorch::end_recording);
   m.def("replay(int number, bool flushes) -> ()", &dwell::pytorch::replay);
   m.def("wait_compiled(int number) -> str", &dwell::pytorch::wait_compiled);
+  m.def("refusal_of(int number) -> str", &dwell::pytorch::refusal);
+  m.def("has_run_beside(int number) -> bool", &dwell::pytorch::has_run_beside);
   m.def("source_of(int number) -> str", &dwell::pytorch::source);
   m.def("members_of(int number) -> int", &dwell::pytorch::members);
   m.def("forget(int number) -> ()", &dwell::pytorch::forget);

@@ -125,6 +125,11 @@ void RecordedConstants::end() {
   written_.clear();
 }
 
+bool RecordedConstants::are_of_tensors() const {
+  const std::lock_guard lock(mutex_);
+  return !reads_.empty() || std::any_of(kept_.begin(), kept_.end(), [](const Written& value) { return !value.reads.empty(); });
+}
+
 void RecordedConstants::check() const {
   const std::lock_guard lock(mutex_);
   for (const Read& read : reads_)

@@ -51,6 +51,9 @@ class RecordedConstants {
   // still has.
   void check() const;
 
+  // Returns whether there are tensors that may not change, once the recording has ended.
+  bool are_of_tensors() const;
+
   static Read read_of(const std::string& operation, const at::Tensor& tensor);
 
  private:
