@@ -21,7 +21,7 @@ namespace detail {
 // Throws why a runtime cannot use buffers of the runtime `theirs`: they belong to it, or are stale.
 [[noreturn]] void throw_foreign_arguments(const Shell* theirs);
 // As above, for a ticket in `after`.
-[[noreturn]] void throw_foreign_ticket(const Shell* theirs, std::uint64_t position);
+[[noreturn]] void throw_foreign_ticket(const Shell* theirs, std::uint64_t word);
 }  // namespace detail
 
 // The arguments of Runtime::submit after the operator: values, Span, Buffer, Slice, BufferView, GraphExec, and groups(n), link, hard_link,

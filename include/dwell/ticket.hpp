@@ -13,10 +13,18 @@ class KernelBase;
 class PreparedThen;
 struct Waits;
 
-// Marks the position of a launch; the other bits are its place among launches.
+// What a ticket names, in one word: the position on its device in bits 0 to 55, the device's index in bits 56 to 61. On device 0 the word
+// of a task is its position. At 10 ns a task, positions last for 22 years.
+inline constexpr std::uint32_t kDeviceAt = 56;
+inline constexpr std::uint32_t kMostDevices = 64;
+inline constexpr std::uint64_t kPosition = (1ULL << kDeviceAt) - 1;
+inline constexpr std::uint64_t kDevice = std::uint64_t{kMostDevices - 1} << kDeviceAt;
+// Marks a launch; its position is its place among the device's launches.
 inline constexpr std::uint64_t kLaunch = 1ULL << 63U;
-// Both bits mark the position of a captured task; the other bits are its node. Launch numbers never get that large.
+// Both bits mark a captured task; its position is its node. It has no device.
 inline constexpr std::uint64_t kCaptured = 3ULL << 62U;
+
+constexpr std::uint32_t device_of(std::uint64_t word) { return static_cast<std::uint32_t>((word & kDevice) >> kDeviceAt); }
 }  // namespace detail
 
 // Names one submitted task, or one launch of a kernel. A launch behaves as a task: it is complete when its stream has passed it, and fails
@@ -70,11 +78,14 @@ class Ticket {
   }
   void await_resume() const { wait(); }
 
-  // The task's place in the order of submission, a launch's among the launches.
-  std::uint64_t position() const noexcept { return position_ & ~detail::kLaunch; }
+  // The device that runs the task, or the launch: its index among those of the runtime, from 0. 0 for an empty ticket and a captured task.
+  // A runtime has one device.
+  std::uint32_t device() const noexcept { return detail::device_of(word_); }
+  // The task's place in its device's order of submission, a launch's among the device's launches.
+  std::uint64_t position() const noexcept { return word_ & detail::kPosition; }
 
   // Returns whether it names a captured task (Runtime::capture); then it is valid only for `after` in the same capture.
-  bool captured() const noexcept { return (position_ & detail::kCaptured) == detail::kCaptured; }
+  bool captured() const noexcept { return (word_ & detail::kCaptured) == detail::kCaptured; }
 
  private:
   friend class Runtime;
@@ -82,10 +93,10 @@ class Ticket {
   friend class detail::KernelBase;
   friend class detail::PreparedThen;
   friend struct detail::Waits;
-  Ticket(detail::Shell* shell, std::uint64_t position) : shell_(shell), position_(position) {}
+  Ticket(detail::Shell* shell, std::uint64_t word) : shell_(shell), word_(word) {}
 
   detail::Shell* shell_ = nullptr;  // never freed: it outlives its runtime, so that a ticket cannot dangle
-  std::uint64_t position_ = 0;
+  std::uint64_t word_ = 0;          // {device, position}, as above
 };
 
 }  // namespace dwell

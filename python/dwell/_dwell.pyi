@@ -428,8 +428,14 @@ class Ticket:
         """
 
     @property
+    def device(self) -> int:
+        """
+        The device that runs the task: its index among those of the runtime, from 0. A runtime has one.
+        """
+
+    @property
     def position(self) -> int:
-        """The task's place in the order of submission."""
+        """The task's place in its device's order of submission."""
 
     def add_done_callback(self, callback: Callable[[Ticket], object]) -> None:
         """

@@ -147,7 +147,10 @@ void bind_ticket(nb::module_& m) {
            "0 for success, positive for the operator's own code, negative for one of dwell's. Waits, and raises nothing for\n"
            "tasks that have failed.")
       .def_prop_ro(
-          "position", [](const Receipt& self) { return self.ticket.position(); }, "The task's place in the order of submission.")
+          "device", [](const Receipt& self) { return self.ticket.device(); },
+          "The device that runs the task: its index among those of the runtime, from 0. A runtime has one.")
+      .def_prop_ro(
+          "position", [](const Receipt& self) { return self.ticket.position(); }, "The task's place in its device's order of submission.")
       .def("add_done_callback", &add_done_callback, "callback"_a,
            "Calls ``callback(ticket)`` once when the task is complete, on a thread of the runtime, which calls one after the other. It may "
            "use\n"

@@ -70,6 +70,7 @@ def test_status(ops):
 def test_positions_grow(ops):
     first, second = ops.nothing(), ops.nothing()
     assert second.position == first.position + 1
+    assert first.device == second.device == 0
 
 
 def test_callbacks(rt, ops, latch):

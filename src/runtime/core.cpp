@@ -51,14 +51,13 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
   }
   const auto name_of = [this](std::uint32_t opcode) { return registry_->table().name_of(opcode); };
   // No lease starts before all of this exists.
-  device_ = std::make_unique<Device>(
-      Device::Parts{*backend_, options_, workers, first_position_, ring, flight_ == nullptr ? 0 : flight_->device(), name_of,
-                    [this](const std::string& why, const auto& holders, bool running) { return describe(why, holders, running); },
-                    [this] { observation_->log().woken(); }, [this] { observation_->log().settle(); },
-                    [this] { return observation_->clock().to_device(HostEvents::now()); }});
-  device_->queue().look_up_launches(failed_launches(*backend_, device_->memory(), graphs_));
+  devices_.add(Device::Parts{*backend_, options_, workers, first_position_, ring, flight_ == nullptr ? 0 : flight_->device(), name_of,
+                             [this](const std::string& why, const auto& holders, bool running) { return describe(why, holders, running); },
+                             [this] { observation_->log().woken(); }, [this] { observation_->log().settle(); },
+                             [this] { return observation_->clock().to_device(HostEvents::now()); }});
+  device().queue().look_up_launches(failed_launches(*backend_, device().memory(), graphs_));
   observation_ =
-      std::make_unique<Observation>(Observation::Parts{*backend_, *device_, graphs_, options_, runtime, warn, name_of, clock_reader()});
+      std::make_unique<Observation>(Observation::Parts{*backend_, device(), graphs_, options_, runtime, warn, name_of, clock_reader()});
   Registry::Settings settings{options_.compile,
                               options_.compile_threads,
                               options_.tier,
@@ -81,8 +80,8 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
         if (!host_calls().runs_here()) wait(position, std::nullopt);
       },
       options_.device_memory);
-  tasks_.emplace(Tasks::Parts{this, options_, OpenCheck(keeper(), *shell_), *backend_, *device_, graphs_, *observation_, *registry_,
-                              *kernels_, *completions_, *buffers_, warn});
+  tasks_.emplace(Tasks::Parts{this, options_, OpenCheck(keeper(), *shell_), *backend_, devices_, device(), graphs_, *observation_,
+                              *registry_, *kernels_, *completions_, *buffers_, warn});
   inspector_ = std::make_unique<Inspector>(
       *backend_, keeper(), registry_->table(),
       Inspector::Tell{[this] { return metrics(); }, [this] { return info(); }, [this] { return diagnose(); }}, warn, runtime);
@@ -100,13 +99,13 @@ Core::~Core() {
   notifier().finish();
   host_calls().finish();
   observation_->log().finish();
-  device_->end_keeper();
+  device().end_keeper();
 }
 
 std::string Core::describe(const std::string& why, const std::vector<InFlightTasks::Holder>& holders, bool running) {
   const auto name_of = [this](std::uint32_t opcode) { return registry_->table().name_of(opcode); };
   const auto launch_at = [this](std::uint64_t position) {
-    const std::optional<RingView::Task> task = device_->ring().at(position);
+    const std::optional<RingView::Task> task = device().ring().at(position);
     return title_of(task ? graphs_.name_of(task->graph) : "");
   };
   std::string text = why + blame(holders, running, kernels_ == nullptr ? "" : kernels_->launches.in_flight(), name_of, launch_at);
@@ -171,7 +170,7 @@ void Core::burst(void* stream) {
 
 void Core::move_arena() {
   check_open();
-  device_->move_arena();
+  device().move_arena();
 }
 
 void Core::park() {

@@ -22,7 +22,7 @@
 #include "backend/backend.hpp"
 #include "live/published.hpp"
 #include "runtime/complete/completions.hpp"
-#include "runtime/device/device.hpp"
+#include "runtime/device/devices.hpp"
 #include "runtime/generation/open_check.hpp"
 #include "runtime/generation/shell.hpp"
 #include "runtime/graphs.hpp"
@@ -39,7 +39,7 @@ namespace dwell::runtime {
 // All parts of an open runtime. Owned by its Shell and, during a call, by tickets and buffers in other threads.
 class Core {
  public:
-  // `first_position`: of the first ticket, a multiple of 64 below 2^63.
+  // `first_position`: of the first ticket, a multiple of 64 below 2^56.
   Core(Options options, std::uint64_t first_position, detail::Shell* shell);
   ~Core();
   Core(const Core&) = delete;
@@ -65,21 +65,22 @@ class Core {
                                             std::string_view name) {
     return tasks_->intake().launch_graph(words, changes, flags, groups, waits, switches, name);
   }
-  bool cancel(std::uint64_t position) { return tasks_->intake().cancel(position); }
+  // The following take the words of tickets (dwell/ticket.hpp), and throw as Devices::of.
+  bool cancel(std::uint64_t word) { return tasks_of(word).intake().cancel(on_device(word)); }
 
   // Their ends, as in Ends and Outcomes.
-  bool done(std::uint64_t position) { return tasks_->ends().done(position); }
-  bool wait(std::uint64_t position, std::optional<std::chrono::steady_clock::time_point> deadline) {
-    return tasks_->wait(position, deadline);
+  bool done(std::uint64_t word) { return tasks_of(word).ends().done(on_device(word)); }
+  bool wait(std::uint64_t word, std::optional<std::chrono::steady_clock::time_point> deadline) {
+    return tasks_of(word).wait(on_device(word), deadline);
   }
   void wait_all() { tasks_->ends().wait_all(); }
-  bool when_done(std::uint64_t position, bool or_stalled, Notifier::Callback& callback) {
-    return tasks_->ends().when_done(position, or_stalled, callback);
+  bool when_done(std::uint64_t word, bool or_stalled, Notifier::Callback& callback) {
+    return tasks_of(word).ends().when_done(on_device(word), or_stalled, callback);
   }
   Ends::Prepared prepare_when_done(Notifier::Callback callback) { return tasks_->ends().prepare_when_done(std::move(callback)); }
-  bool when_done(std::uint64_t position, Ends::Prepared& prepared) { return tasks_->ends().when_done(position, prepared); }
-  std::optional<Error> error_of(std::uint64_t position) { return tasks_->outcomes().error_of(position); }
-  int status_of(std::uint64_t position) { return tasks_->outcomes().status_of(position); }
+  bool when_done(std::uint64_t word, Ends::Prepared& prepared) { return tasks_of(word).ends().when_done(on_device(word), prepared); }
+  std::optional<Error> error_of(std::uint64_t word) { return tasks_of(word).outcomes().error_of(on_device(word)); }
+  int status_of(std::uint64_t word) { return tasks_of(word).outcomes().status_of(on_device(word)); }
 
   std::shared_ptr<detail::ModuleState> compile(const Source& source, const std::optional<CompileOptions>& options,
                                                const std::vector<std::string>& expressions);
@@ -118,7 +119,7 @@ class Core {
   Metrics metrics();
   void set_metrics(Metering metering);
   HostCounts& counts() { return observation_->counts(); }
-  TaskSamples& samples() { return device_->samples(); }
+  TaskSamples& samples() { return device().samples(); }
 
   // As Runtime::start_trace and stop_trace.
   void start_trace(std::shared_ptr<TraceWriter> writer);
@@ -151,12 +152,12 @@ class Core {
   // reopened (Backend::stuck), and std::bad_alloc; then the generation stays open.
   void give_up();
 
-  SubmissionQueue& queue() { return device_->queue(); }
-  Keeper& keeper() { return device_->keeper(); }
+  SubmissionQueue& queue() { return device().queue(); }
+  Keeper& keeper() { return device().keeper(); }
   Registry& registry() { return *registry_; }
   Modules& modules() { return kernels_->modules; }
   Buffers& buffers() { return *buffers_; }
-  Arena& arena() { return device_->arena(); }
+  Arena& arena() { return device().arena(); }
   Graphs& graphs() { return graphs_; }
   FlightRecorder* flight() { return flight_.get(); }  // null without Options::live
   backend::Backend& backend() { return *backend_; }
@@ -164,9 +165,17 @@ class Core {
   const Options& options() const { return options_; }
 
   // Throws the failure of the device, and errc::closed.
-  void check_open() const { OpenCheck(device_->keeper(), *shell_)(); }
+  void check_open() const { OpenCheck(device().keeper(), *shell_)(); }
 
  private:
+  Device& device() const { return devices_.first(); }
+  // Returns the tasks of a ticket's device. There are those of one.
+  Tasks& tasks_of(std::uint64_t word) {
+    static_cast<void>(devices_.of(word));
+    return *tasks_;
+  }
+  // Returns a ticket's word without its device.
+  static std::uint64_t on_device(std::uint64_t word) { return word & ~detail::kDevice; }
   // Waits for launches: they cannot be cancelled, and their memory is freed with the runtime. Gives the device up when one hangs, and
   // throws.
   void close_launches();
@@ -191,7 +200,7 @@ class Core {
   std::unique_ptr<FlightRecorder> flight_;  // null without Options::live; may hold the ring
   // Before the device, whose keeper asks for names. Holds no device resources after `leave`.
   Graphs graphs_;
-  std::unique_ptr<Device> device_;
+  Devices devices_;
   std::unique_ptr<Observation> observation_;
   std::unique_ptr<Registry> registry_;
   std::unique_ptr<Kernels> kernels_;

@@ -21,9 +21,9 @@ void check_options(const Options& options, std::uint64_t first_position) {
   if (options.workers > device::kMaxWorkers)
     throw Error(errc::invalid_argument, "the option workers is " + std::to_string(options.workers) + ": at most 8192 are possible",
                 {"option", "Options::workers", options.workers, device::kMaxWorkers});
-  if (first_position % device::kWindow != 0 || first_position >= detail::kLaunch)
+  if (first_position % device::kWindow != 0 || first_position > detail::kPosition)
     throw Error(errc::invalid_argument,
-                "the first position is " + std::to_string(first_position) + ": it must be a multiple of 64 below 2^63");
+                "the first position is " + std::to_string(first_position) + ": it must be a multiple of 64 below 2^56");
   const std::pair<const char*, std::chrono::nanoseconds> times[] = {
       {"lease", options.lease}, {"idle", options.idle}, {"task_timeout", options.task_timeout}, {"stall_timeout", options.stall_timeout}};
   for (const auto& [name, time] : times)

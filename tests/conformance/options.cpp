@@ -18,7 +18,7 @@ TEST_P(OptionsTest, InvalidOptionsAreRefusedByName) {
   for (const unsigned slots : {0U, 1U, 64U, 100U, 129U, 65535U, 1U << 25U, ~0U})
     refused([&](Options& o) { o.ring_slots = slots; }, "ring_slots", slots, 1U << 24U);
   for (const unsigned workers : {8193U, ~0U}) refused([&](Options& o) { o.workers = workers; }, "workers", workers, 8192);
-  for (const std::uint64_t first : {1ULL, 63ULL, 65ULL, ~0ULL})
+  for (const std::uint64_t first : {1ULL, 63ULL, 65ULL, 1ULL << 56U, ~0ULL})
     DWELL_EXPECT_ERROR(detail::open_at(first, options()), errc::invalid_argument, HasSubstr("first position"));
   refused([](Options& o) { o.lease = -1ns; }, "lease");
   refused([](Options& o) { o.idle = -1ms; }, "idle");

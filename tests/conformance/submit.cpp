@@ -25,6 +25,7 @@ TEST_P(SubmitTest, RunsATask) {
   ticket.wait();
   EXPECT_TRUE(ticket.done());
   EXPECT_EQ(ticket.status(), status::ok);
+  EXPECT_EQ(ticket.device(), 0U);
   const std::vector<float> result = read(y);
   for (std::size_t i = 0; i < result.size(); ++i) ASSERT_EQ(result[i], 1.0F + 2.0F * numbers[i]);
 }

@@ -98,7 +98,8 @@ TEST_P(WrapTest, SignsAndLapsChange) {
 
 TEST_P(WrapTest, LargePositionsWork) {
   run_from((1ULL << 38U) - 256, 128);  // the number of a window wraps around too
-  run_from((1ULL << 62U) + 64, 256);
+  run_from((1ULL << 55U) + 64, 256);
+  run_from((1ULL << 56U) - (1ULL << 20U), 256);  // the last ones
 }
 
 TEST_P(WrapTest, WaitingTasksAreFoundAcrossTheWrapAround) {

@@ -67,7 +67,7 @@ struct FirstSlot {
   }
 };
 
-// The tasks that a task waits for, by their positions.
+// The tasks that a task waits for, by the words of their tickets (ticket.hpp).
 struct Waits {
   const Shell* shell = nullptr;  // their runtime
   std::uint32_t count = 0;

@@ -69,10 +69,10 @@ void throw_foreign_arguments(const Shell* theirs) {
   throw Error(errc::invalid_argument, "the buffers among the arguments belong to another runtime");
 }
 
-void throw_foreign_ticket(const Shell* theirs, std::uint64_t position) {
-  const std::string name = ((position & kLaunch) != 0 ? "launch " : "ticket ") + std::to_string(position & ~kLaunch);
+void throw_foreign_ticket(const Shell* theirs, std::uint64_t word) {
+  const std::string name = name_of_ticket(word);
   if (theirs->core() == nullptr) throw theirs->gone(name + ", named in `after`,", "it has ended: leave it out");
-  throw Error(errc::invalid_argument, name + ", named in `after`, belongs to another runtime", {"ticket", "", position & ~kLaunch});
+  throw Error(errc::invalid_argument, name + ", named in `after`, belongs to another runtime", {"ticket", "", word & kPosition});
 }
 
 void throw_too_many_tickets(std::size_t count) {
@@ -86,10 +86,10 @@ void Waits::add(std::span<const Ticket> tickets, bool any, const Shell* of) {
   for (const Ticket& ticket : tickets) {
     if (ticket.shell_ == nullptr) continue;  // done
     if (count == 0) shell = of != nullptr ? of : ticket.shell_;
-    if (ticket.shell_ != shell) throw_foreign_ticket(ticket.shell_, ticket.position_);
+    if (ticket.shell_ != shell) throw_foreign_ticket(ticket.shell_, ticket.word_);
     if (count == kMostTickets) throw_too_many_tickets(std::size_t{count} + 1);
     any_result = (any_result & ~(1U << count)) | (any ? 1U << count : 0U);
-    position[count++] = ticket.position_;
+    position[count++] = ticket.word_;
   }
 }
 
@@ -245,11 +245,11 @@ std::span<const std::byte> Image::cubin() const {
 void Ticket::wait() const {
   if (shell_ == nullptr) return;
   if (const auto core = shell_->core()) {
-    core->wait(position_, std::nullopt);
-    if (const auto error = core->error_of(position_)) throw *error;
+    core->wait(word_, std::nullopt);
+    if (const auto error = core->error_of(word_)) throw *error;
     return;
   }
-  if (const auto end = shell_->end_of(position_)) throw Error(end->error);
+  if (const auto end = shell_->end_of(word_)) throw Error(end->error);
 }
 
 bool Ticket::wait_for(std::chrono::nanoseconds timeout) const {
@@ -259,44 +259,44 @@ bool Ticket::wait_for(std::chrono::nanoseconds timeout) const {
     const auto start = std::chrono::steady_clock::now();
     std::optional<std::chrono::steady_clock::time_point> deadline;
     if (timeout < std::chrono::steady_clock::time_point::max() - start) deadline = start + timeout;
-    if (!core->wait(position_, deadline)) return false;
-    if (const auto error = core->error_of(position_)) throw *error;
+    if (!core->wait(word_, deadline)) return false;
+    if (const auto error = core->error_of(word_)) throw *error;
     return true;
   }
-  if (const auto end = shell_->end_of(position_)) throw Error(end->error);
+  if (const auto end = shell_->end_of(word_)) throw Error(end->error);
   return true;
 }
 
 bool Ticket::done() const {
   if (shell_ == nullptr) return true;
   const auto core = shell_->core();
-  return !core || core->done(position_);
+  return !core || core->done(word_);
 }
 
 bool Ticket::cancel() const {
   const auto core = shell_ == nullptr ? nullptr : shell_->core();
-  return core != nullptr && core->cancel(position_);
+  return core != nullptr && core->cancel(word_);
 }
 
 int Ticket::status() const {
   if (shell_ == nullptr) return dwell::status::ok;
   if (const auto core = shell_->core()) {
     try {
-      core->wait(position_, std::nullopt);
+      core->wait(word_, std::nullopt);
     } catch (const Error& error) {
       if (error.kind() == errc::stalled) throw;  // the task may still end
       return error.kind() == errc::task_timeout ? dwell::status::timed_out : dwell::status::lost;
     }
-    return core->status_of(position_);
+    return core->status_of(word_);
   }
-  const auto end = shell_->end_of(position_);
+  const auto end = shell_->end_of(word_);
   return end ? end->status : dwell::status::ok;
 }
 
 void Ticket::then(std::function<void(const Ticket&)> f) const {
   runtime::Notifier::Callback call = [f = std::move(f), ticket = *this] { f(ticket); };
   const auto core = shell_ == nullptr ? nullptr : shell_->core();
-  if (core == nullptr || !core->when_done(position_, true, call)) call();
+  if (core == nullptr || !core->when_done(word_, true, call)) call();
 }
 
 void Ticket::notify() const {
@@ -305,7 +305,7 @@ void Ticket::notify() const {
   runtime::Notifier& notifier = core->notifier();
   static_cast<void>(notifier.event_fd());
   runtime::Notifier::Callback call = [&notifier] { notifier.count(); };
-  core->when_done(position_, false, call);
+  core->when_done(word_, false, call);
 }
 
 }  // namespace dwell

@@ -27,7 +27,7 @@ void PreparedThen::call_after(const Ticket& ticket) {
   const std::unique_ptr<State> state = std::move(state_);
   *state->ticket = ticket;
   const auto core = ticket.shell_ == state->shell ? state->shell->core() : nullptr;
-  if (core != nullptr && core->when_done(ticket.position_, state->prepared)) return;
+  if (core != nullptr && core->when_done(ticket.word_, state->prepared)) return;
   state->prepared.request.call();
 }
 

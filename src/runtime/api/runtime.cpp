@@ -161,8 +161,8 @@ Ticket Runtime::submit_many(const Operator<>& op, std::span<const Arguments> row
 bool Runtime::cancel(const Ticket& ticket) {
   const auto core = detail::Shell::require(shell_);
   if (ticket.shell_ == nullptr) return false;
-  if (ticket.shell_ == shell_) return core->cancel(ticket.position_);
-  const std::string name = "ticket " + std::to_string(ticket.position());
+  if (ticket.shell_ == shell_) return core->cancel(ticket.word_);
+  const std::string name = detail::name_of_ticket(ticket.word_);
   if (ticket.shell_->core() == nullptr) throw ticket.shell_->gone(name, "its task has ended");
   throw Error(errc::invalid_argument, name + ", given to `cancel`, belongs to another runtime", {"ticket", "", ticket.position(), 0});
 }

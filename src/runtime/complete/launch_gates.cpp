@@ -15,7 +15,7 @@ bool LaunchGates::are_needed(const detail::Waits& waits) {
 void LaunchGates::await(const detail::Waits& waits) const {
   if (!bursts_) return;
   for (std::uint32_t i = 0; i < waits.count; ++i)
-    if ((waits.position[i] & detail::kLaunch) != 0) launches_.wait(waits.position[i] & ~detail::kLaunch, std::nullopt);
+    if ((waits.position[i] & detail::kLaunch) != 0) launches_.wait(waits.position[i] & detail::kPosition, std::nullopt);
 }
 
 bool LaunchGates::try_replace(detail::Waits& waits, const std::atomic<std::uint32_t>& alias) {
@@ -30,7 +30,7 @@ bool LaunchGates::try_replace(detail::Waits& waits, const std::atomic<std::uint3
       add(waits.position[i], i);
       continue;
     }
-    const std::uint64_t launch = waits.position[i] & ~detail::kLaunch;
+    const std::uint64_t launch = waits.position[i] & detail::kPosition;
     if (launches_.done(launch)) continue;
     if (bursts_) return false;
     const Lock lock(mutex_);

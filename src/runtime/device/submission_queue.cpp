@@ -377,7 +377,7 @@ bool SubmissionQueue::place(const detail::Task& task, const std::atomic<std::uin
   WaitingFor tasks;
   if (task.waits != nullptr) {
     for (std::uint32_t i = 0; i < task.waits->count; ++i)
-      tasks.add(task.waits->position[i], (task.waits->any_result >> i & 1U) != 0 ? WaitingFor::Kind::hard : WaitingFor::Kind::soft);
+      tasks.add(task.waits->position[i] & detail::kPosition, (task.waits->any_result >> i & 1U) != 0 ? WaitingFor::Kind::hard : WaitingFor::Kind::soft);
     order_.drop_ended(tasks);
     const bool plain = tasks.count == 0 && task.words <= detail::kFirstSlotWords &&
                        (task.flags & ((kOrder & ~detail::kAfter) | detail::kSource | detail::kLevel)) == 0;

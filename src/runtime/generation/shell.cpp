@@ -9,18 +9,24 @@ namespace dwell::detail {
 
 namespace {
 
-bool is_in(const Shell::Ranges& ranges, std::uint64_t position) {
-  const auto after = std::ranges::upper_bound(ranges, position, {}, [](const auto& range) { return range.first; });
-  return after != ranges.begin() && position < std::prev(after)->second;
+bool is_in(const Shell::Ranges& ranges, std::uint64_t word) {
+  const auto after = std::ranges::upper_bound(ranges, word, {}, [](const auto& range) { return range.first; });
+  return after != ranges.begin() && word < std::prev(after)->second;
 }
 
 }  // namespace
 
-void Shell::add(std::uint64_t position, Ranges& into) {
-  if (!into.empty() && into.back().second == position)
+std::string name_of_ticket(std::uint64_t word) {
+  std::string name = ((word & kLaunch) != 0 ? "launch " : "ticket ") + std::to_string(word & kPosition);
+  if (const std::uint32_t device = device_of(word); device != 0) name += " of device " + std::to_string(device);
+  return name;
+}
+
+void Shell::add(std::uint64_t word, Ranges& into) {
+  if (!into.empty() && into.back().second == word)
     ++into.back().second;
   else
-    into.emplace_back(position, position + 1);
+    into.emplace_back(word, word + 1);
 }
 
 void Shell::enter(Stage next) noexcept {
@@ -77,22 +83,21 @@ Error Shell::gone(const std::string& handle, const std::string& again_by) const 
   return failure.value();
 }
 
-std::optional<Shell::TaskEnd> Shell::end_of(std::uint64_t position) const {
+std::optional<Shell::TaskEnd> Shell::end_of(std::uint64_t word) const {
   const Lock lock(mutex);
   std::optional<TaskEnd> end;
-  if (const auto at = ended.find(position); at != ended.end()) {
+  if (const auto at = ended.find(word); at != ended.end()) {
     end = at->second;
-  } else if (is_in(cancelled, position)) {
+  } else if (is_in(cancelled, word)) {
     return TaskEnd{status::cancelled,
-                   Error(errc::cancelled, "ticket " + std::to_string(position) + " was cancelled: the runtime was closed before it ran")};
+                   Error(errc::cancelled, name_of_ticket(word) + " was cancelled: the runtime was closed before it ran")};
   } else {
-    if (!is_in(lost, position)) return std::nullopt;
+    if (!is_in(lost, word)) return std::nullopt;
     end = TaskEnd{failure->kind() == errc::task_timeout ? status::timed_out : status::lost, *failure};
   }
   const bool with_device = end->error.kind() == errc::device_lost || end->error.kind() == errc::task_timeout;
   if (!with_device || !superseded()) return end;
-  const std::string name = ((position & kLaunch) != 0 ? "launch " : "ticket ") + std::to_string(position & ~kLaunch);
-  end->error = Error(errc::stale_handle, belongs(name) + "; it was lost with the device: " + end->error.message());
+  end->error = Error(errc::stale_handle, belongs(name_of_ticket(word)) + "; it was lost with the device: " + end->error.message());
   return end;
 }
 

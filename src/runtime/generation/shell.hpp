@@ -60,6 +60,9 @@ class Core;
 
 namespace dwell::detail {
 
+// Returns the name of a ticket's task or launch in messages: "ticket 5", "launch 5", "ticket 5 of device 1" beyond device 0.
+std::string name_of_ticket(std::uint64_t word);
+
 enum class Stage : std::uint8_t { open, closing, lost, replaced, closed };
 
 // Shared by all generations of one Runtime.
@@ -86,6 +89,8 @@ struct Shell {
   // Returns the newest generation of a runtime, or a runtime with the newest generation `shell`.
   static Shell* of(const Runtime& runtime) { return runtime.shell_; }
   static Runtime handle(Shell* shell) { return Runtime(shell); }
+  // Returns a ticket with this word (dwell/ticket.hpp).
+  static Ticket ticket(Shell* shell, std::uint64_t word) { return {shell, word}; }
 
   // Gives the shell its core. Whoever destroys the core calls released() next.
   void hold(const std::shared_ptr<runtime::Core>& core);
@@ -107,18 +112,18 @@ struct Shell {
   // Ends a runtime whose device is lost and was not reopened. Throws the failure. A second call does nothing.
   void close();
 
-  // Sorted ranges of positions [first, last). add() takes a position above all in `into`.
+  // Sorted ranges of tickets' words [first, last), which are positions on device 0. add() takes a word above all in `into`.
   using Ranges = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
-  static void add(std::uint64_t position, Ranges& into);
+  static void add(std::uint64_t word, Ranges& into);
 
   // The end of a task whose core is gone.
   struct TaskEnd {
     int status;
     Error error;
   };
-  using TaskEnds = std::map<std::uint64_t, TaskEnd>;  // by position
+  using TaskEnds = std::map<std::uint64_t, TaskEnd>;  // by the ticket's word
   // Returns the end of a task; nothing if it succeeded.
-  std::optional<TaskEnd> end_of(std::uint64_t position) const;
+  std::optional<TaskEnd> end_of(std::uint64_t word) const;
 
   Stage stage() const { return stage_.load(std::memory_order_relaxed); }
   // Enters the next stage of the table above.
@@ -133,8 +138,8 @@ struct Shell {
   // The core for submitters, without the mutex: their caller keeps the runtime open, or they are callbacks, for which close waits.
   std::atomic<runtime::Core*> current{nullptr};
   TaskEnds ended DWELL_GUARDED_BY(mutex);                   // tasks that did not succeed
-  Ranges lost DWELL_GUARDED_BY(mutex);                      // positions of tasks lost in the failure
-  Ranges cancelled DWELL_GUARDED_BY(mutex);                 // positions of tasks that close cancelled; `ended` has details of the last ones
+  Ranges lost DWELL_GUARDED_BY(mutex);                      // tasks lost in the failure
+  Ranges cancelled DWELL_GUARDED_BY(mutex);                 // tasks that close cancelled; `ended` has details of the last ones
   std::optional<Error> failure DWELL_GUARDED_BY(mutex);     // of the device
   std::optional<Options> again DWELL_GUARDED_BY(mutex);     // options for the next generation, until it exists
   std::uint64_t next_position DWELL_GUARDED_BY(mutex) = 0;  // of its first ticket

@@ -398,7 +398,7 @@ void Timeline::add_host(Trace& piece) {
     piece.events.push_back(event);
     if (event.kind != TraceEvent::Kind::submit) continue;
     for (const std::uint64_t from : after)
-      if ((from & detail::kLaunch) == 0) piece.arrows.push_back({from, event.id, false});
+      if ((from & detail::kLaunch) == 0) piece.arrows.push_back({from & detail::kPosition, event.id, false});
     const auto [last, first] = last_of_thread_.try_emplace(event.thread, 0);
     if (one.linked && !first) piece.arrows.push_back({last->second, event.id, false});
     last->second = event.id + event.count - 1;

@@ -12,7 +12,7 @@ namespace dwell::runtime {
 
 bool Ends::done(std::uint64_t position) {
   Recorder::refuse(position);
-  if ((position & detail::kLaunch) != 0) return parts_.launches.done(position & ~detail::kLaunch);
+  if ((position & detail::kLaunch) != 0) return parts_.launches.done(position & detail::kPosition);
   if (parts_.queue.done(position)) return true;
   if (parts_.queue.pass_over_idle()) parts_.keeper.submitted();
   return parts_.keeper.failed();
@@ -20,7 +20,7 @@ bool Ends::done(std::uint64_t position) {
 
 bool Ends::wait(std::uint64_t position, std::optional<Clock::time_point> deadline) {
   Recorder::refuse(position);
-  if ((position & detail::kLaunch) != 0) return parts_.launches.wait(position & ~detail::kLaunch, deadline);
+  if ((position & detail::kLaunch) != 0) return parts_.launches.wait(position & detail::kPosition, deadline);
   if (parts_.queue.done(position)) return true;
   if (parts_.host_calls.runs_here(position)) check_own_launch(position + 1);
   // A wait with a deadline cannot deadlock.

@@ -51,7 +51,10 @@ void Intake::check(const detail::Task& task) const {
   if ((task.flags & detail::kLevel) != 0 && !parts_.has_priorities)
     throw Error(errc::unsupported, "priority: the runtime has no priorities: open it with the option priorities");
   if (task.waits == nullptr) return;
-  for (std::uint32_t i = 0; i < task.waits->count; ++i) Recorder::refuse(task.waits->position[i]);
+  for (std::uint32_t i = 0; i < task.waits->count; ++i) {
+    Recorder::refuse(task.waits->position[i]);
+    static_cast<void>(parts_.devices.of(task.waits->position[i]));
+  }
 }
 
 void Intake::check_gang(std::uint32_t groups) const {

@@ -10,6 +10,7 @@
 
 #include "runtime/complete/host_calls.hpp"
 #include "runtime/complete/launch_gates.hpp"
+#include "runtime/device/devices.hpp"
 #include "runtime/device/keeper.hpp"
 #include "runtime/device/recorder.hpp"
 #include "runtime/device/submission_queue.hpp"
@@ -30,6 +31,7 @@ class Intake {
   struct Parts {
     const Core* runtime;  // identifies the recorder; never dereferenced
     OpenCheck check_open;
+    const Devices& devices;
     SubmissionQueue& queue;
     Keeper& keeper;
     LaunchGates& gates;
@@ -80,7 +82,8 @@ class Intake {
   // By value, so that a task stays in registers on the fast path.
   [[gnu::noinline, gnu::cold]] std::uint64_t wait_for_room(detail::OperatorState& op, detail::FirstSlot slot);
   std::uint64_t enqueue_block(detail::OperatorState& op, const detail::Task& task, std::uint64_t switches);
-  // Throws errc::unsupported for a priority without Options::priorities, errc::invalid_argument for a captured ticket in `after`.
+  // Throws errc::unsupported for a priority without Options::priorities, errc::invalid_argument for a captured ticket in `after` and one of
+  // a device that the runtime does not have.
   void check(const detail::Task& task) const;
   // Throws errc::invalid_argument for a gang that has more groups than there are workers.
   void check_gang(std::uint32_t groups) const;

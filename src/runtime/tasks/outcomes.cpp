@@ -11,7 +11,7 @@ int Outcomes::status_of(std::uint64_t position) {
 }
 
 std::optional<Error> Outcomes::error_of(std::uint64_t position) {
-  if ((position & detail::kLaunch) != 0) return parts_.launches.error_of(position & ~detail::kLaunch);
+  if ((position & detail::kLaunch) != 0) return parts_.launches.error_of(position & detail::kPosition);
   if (parts_.queue.succeeded(position)) return std::nullopt;
   const Failure failure = parts_.queue.result(position);
   if (failure.status == status::ok) return std::nullopt;

@@ -11,7 +11,7 @@
 
 #include "backend/backend.hpp"
 #include "runtime/complete/completions.hpp"
-#include "runtime/device/device.hpp"
+#include "runtime/device/devices.hpp"
 #include "runtime/generation/open_check.hpp"
 #include "runtime/graphs.hpp"
 #include "runtime/kernels/kernels.hpp"
@@ -35,7 +35,8 @@ class Tasks {
     const Options& options;  // read by the constructor alone
     OpenCheck check_open;
     backend::Backend& backend;
-    Device& device;  // these outlive it
+    const Devices& devices;  // these outlive it
+    Device& device;          // the one that runs the tasks
     Graphs& graphs;
     Observation& observation;
     Registry& registry;
