@@ -26,8 +26,8 @@ namespace detail {
 struct Shell;
 struct SliceParts;
 
-// The part of a buffer's state that a submission reads. It does not list the tasks that name the buffer: the ring itself does while they
-// are in flight.
+// The part of a buffer's state that a submission reads. A submission notes nothing here, which would cost it 5 %: the ring lists the tasks
+// that name a buffer while they are in flight, and the buffer knows from which position on they may (BufferState::used_from).
 struct BufferUse {
   Shell* shell = nullptr;   // the runtime it belongs to
   std::uint32_t flags = 0;  // needed by a task that names it (task.hpp)

@@ -129,6 +129,131 @@ TEST_P(BuffersTest, ReadAndWriteDoNotWaitForTasksOnOtherBuffers) {
   latch.release();
 }
 
+// ---- Users that come in unusual ways ----
+
+// Writes to its cells, late.
+constexpr const char* kLateFill = R"(
+DWELL_OPERATOR(late_fill)(dwell::Group g, dwell::Span<dwell::u32> to, dwell::u32 value) {
+  const dwell::u64 start = dwell::device::now_ns();
+  while (dwell::device::now_ns() - start < 200000) {}
+  g.sync();
+  for (auto i : g.range(to.size())) to[i] = value;
+})";
+using LateFill = void(Span<u32>, u32);
+
+TEST_P(BuffersTest, ReadsWaitForTasksAtPlacesThatAThreadHadBefore) {
+  // A thread that submits often has places in the ring that it fills later: before the tail of a read, and of an allocation.
+  Runtime runtime(options());
+  auto nothing = runtime.define("nothing", kNothing);
+  auto fill = runtime.define<LateFill>("late_fill", kLateFill);
+  auto known = filled<u32>(runtime, 4, 0);
+  constexpr u32 kTurns = kSanitized ? 50 : 300;
+  std::optional<Buffer<u32>> fresh;
+  std::atomic<u32> turn{0};  // odd: the other thread's
+  const auto reach = [&](u32 to) {
+    while (turn.load() < to) std::this_thread::yield();
+  };
+  std::jthread other([&] {
+    for (u32 round = 0; round < kTurns; ++round) {
+      for (u32 i = 0; i < 5; ++i) runtime.submit(nothing);
+      turn = 4 * round + 1;
+      reach(4 * round + 2);
+      runtime.submit(fill, known, round + 1);
+      runtime.submit(fill, *fresh, round + 1);
+      turn = 4 * round + 3;
+      reach(4 * round + 4);
+    }
+  });
+  for (u32 round = 0; round < kTurns; ++round) {
+    reach(4 * round + 1);
+    fresh.emplace(runtime.allocate<u32>(4));
+    EXPECT_THAT(read(known), testing::Each(round));
+    turn = 4 * round + 2;
+    reach(4 * round + 3);
+    EXPECT_THAT(read(*fresh), testing::Each(round + 1));
+    EXPECT_THAT(read(known), testing::Each(round + 1));
+    turn = 4 * round + 4;
+  }
+}
+
+TEST_P(BuffersTest, ThreadsReadWhatTheirTasksWrite) {
+  Runtime runtime(options());
+  auto fill = runtime.define<LateFill>("late_fill", kLateFill);
+  auto nothing = runtime.define("nothing", kNothing);
+  constexpr u32 kThreads = 4;
+  constexpr u32 kTurns = kSanitized ? 20 : 100;
+  std::vector<std::jthread> threads;
+  for (u32 t = 0; t < kThreads; ++t)
+    threads.emplace_back([&, t] {
+      auto kept = filled<u32>(runtime, 4, 0);
+      for (u32 round = 0; round < kTurns; ++round) {
+        auto fresh = runtime.allocate<u32>(4);
+        for (u32 i = 0; i < t * 7; ++i) runtime.submit(nothing);
+        runtime.submit(fill, kept, round);
+        if (round % 2 == 0) runtime.submit(fill, fresh, round + 1);
+        EXPECT_THAT(read(kept), testing::Each(round));
+        EXPECT_THAT(read(fresh), testing::Each(round % 2 == 0 ? round + 1 : 0));
+      }
+    });
+}
+
+TEST_P(BuffersTest, ReadsWaitForGraphsThatHaveComeToUseTheBuffer) {
+  Runtime runtime(options());
+  auto hold = runtime.define<Hold>("hold", kHold);
+  auto fill = runtime.define<LateFill>("late_fill", kLateFill);
+  auto first = filled<u32>(runtime, 4, 0);
+  auto second = filled<u32>(runtime, 4, 0);
+  Graph graph;
+  const Node node = graph.add(fill, first, 1U);
+  GraphExec exec = runtime.instantiate(graph);
+  Latch latch(runtime);
+  const Ticket held = runtime.submit(hold, latch.words());
+  latch.await();
+  const Ticket waits = runtime.launch(exec, after(held));
+  EXPECT_THAT(read(second), testing::Each(0U)) << "no launch uses it yet";
+  EXPECT_FALSE(waits.done());
+  exec.set(node, 0, second);
+  exec.set(node, 1, 2U);
+  runtime.launch(exec);
+  latch.release();
+  EXPECT_THAT(read(second), testing::Each(2U));
+  EXPECT_THAT(read(first), testing::Each(1U));
+}
+
+TEST_P(BuffersTest, CancelledAndFailedTasksAreUsersUntilTheyEnd) {
+  Runtime runtime(options());
+  auto hold = runtime.define<Hold>("hold", kHold);
+  auto fill = runtime.define<LateFill>("late_fill", kLateFill);
+  auto fails = runtime.define<void(Span<u32>)>("fails", R"(
+    DWELL_OPERATOR(fails)(dwell::Group g, dwell::Span<dwell::u32> to) {
+      for (auto i : g.range(to.size())) to[i] = 7;
+      if (g.rank() == 0) g.fail(3);
+    })");
+  auto buffer = filled<u32>(runtime, 4, 1);
+  const Ticket failed = runtime.submit(fails, buffer);
+  EXPECT_THAT(read(buffer), testing::Each(7U));
+  EXPECT_TRUE(failed.done());
+  EXPECT_EQ(failed.status(), 3);
+  runtime.submit(fill, buffer, 8U);
+  EXPECT_THAT(read(buffer), testing::Each(8U)) << "behind the failed one";
+
+  Latch latch(runtime);
+  const Ticket held = runtime.submit(hold, latch.words());
+  latch.await();
+  const Ticket cancelled = runtime.submit(fill, buffer, 9U, after(held));
+  EXPECT_TRUE(cancelled.cancel());
+  std::jthread releases([&] {
+    std::this_thread::sleep_for(5ms);
+    latch.release();
+  });
+  buffer.write(std::vector<u32>(4, 5));  // waits for the end of the cancelled one
+  EXPECT_TRUE(cancelled.done());
+  EXPECT_EQ(cancelled.status(), status::cancelled);
+  EXPECT_THAT(read(buffer), testing::Each(5U));
+  runtime.submit(fill, buffer, 10U);
+  EXPECT_THAT(read(buffer), testing::Each(10U));
+}
+
 TEST_P(BuffersTest, ATaskSeesOnlyItsSlice) {
   Runtime runtime(options());
   auto fill = runtime.define<void(Span<u32>, u32)>("fill", R"(

@@ -22,14 +22,15 @@ namespace dwell::test {
 
 // State shared with tests, accessible from any thread.
 struct FakeDevice {
-  std::atomic<std::uint32_t> room{64};    // LoadedImage::max_workers
-  std::atomic<bool> begins{true};         // a lease begins when all before it have been left or are asked over
-  std::atomic<bool> obeys{true};          // a lease is left when the host asks for its end, or asks it over and has started another
-  std::atomic<bool> has_memory{false};    // otherwise allocate throws
-  std::atomic<bool> refuses_load{false};  // load throws
-  std::function<void()> on_load;          // called by load
-  std::function<void()> on_start;         // called by start
-  std::function<void()> on_order;         // called by order_behind_burst
+  std::atomic<std::uint32_t> room{64};  // LoadedImage::max_workers
+  std::atomic<bool> begins{true};       // a lease begins when all before it have been left or are asked over
+  std::atomic<bool> obeys{true};        // a lease is left when the host asks for its end, or asks it over and has started another
+  std::atomic<bool> has_memory{false};  // otherwise allocate throws
+  std::atomic<std::uint64_t> next_address{0x7F00'0000'0000};  // of memory, which nobody may access
+  std::atomic<bool> refuses_load{false};                      // load throws
+  std::function<void()> on_load;                              // called by load
+  std::function<void()> on_start;                             // called by start
+  std::function<void()> on_order;                             // called by order_behind_burst
   std::atomic<bool> refuses_start{false};
   std::atomic<int> programs{0};  // not yet destroyed
   std::atomic<int> early{0};     // destroyed while one of their leases was on the device
@@ -149,6 +150,13 @@ struct FakeDevice {
 };
 
 class FakeBackend final : public backend::Backend {
+  struct Addresses : backend::Allocation {
+    Addresses(std::uint64_t at, std::size_t count) {
+      device_ = at;
+      bytes_ = count;
+    }
+  };
+
  public:
   explicit FakeBackend(std::shared_ptr<FakeDevice> device)
       : device_(std::move(device)), obedience_([this](const std::stop_token& stop) { obey(stop); }) {}
@@ -162,9 +170,12 @@ class FakeBackend final : public backend::Backend {
     info.default_lease_ns = info.default_idle_ns = 1'000'000;
     return info;
   }
-  std::unique_ptr<backend::Allocation> allocate(std::size_t) override {
+  std::unique_ptr<backend::Allocation> allocate(std::size_t bytes) override {
     if (!device_->has_memory) throw Error(errc::out_of_memory, "the fake device has no memory");
-    return std::make_unique<backend::Allocation>();
+    return std::make_unique<Addresses>(device_->next_address.fetch_add(device::align_up(std::uint64_t{bytes} + 1, 256)), bytes);
+  }
+  std::unique_ptr<backend::Allocation> wrap(void* pointer, std::size_t bytes, std::shared_ptr<void>) override {
+    return std::make_unique<Addresses>(reinterpret_cast<std::uint64_t>(pointer), bytes);
   }
   std::unique_ptr<backend::Region> reserve(std::size_t, std::size_t) override {
     throw Error(errc::out_of_memory, "the fake device has no memory");

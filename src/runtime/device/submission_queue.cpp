@@ -101,19 +101,32 @@ class SubmissionQueue::Tail {
   bool by_submitter_ = false;
 };
 
-bool SubmissionQueue::names(std::uint64_t position, std::uint64_t begin, std::uint64_t end) const {
+std::optional<bool> SubmissionQueue::names(std::uint64_t position, std::uint64_t begin, std::uint64_t end) const {
   const auto word_at = [&](std::uint32_t i) { return slots_.argument(position, i); };
   const std::optional<Header> header = slots_.header(position);
-  if (!header) return false;  // its submitter still writes it, so it was not submitted before this call
+  if (!header) return std::nullopt;
   if ((header->flags & flag::memory) == 0) return false;
   if (source_of(*header).launches) return launch_names_(word_at(0) | static_cast<std::uint64_t>(word_at(1)) << 32U, begin, end);
   const std::uint32_t words = header->slots * device::kSlotWords - device::kHeaderWords;
   // Only the signature shows where the spans are: any two words that form an address in the range count.
-  for (std::uint32_t i = 0; i + 1 < words; ++i) {
-    const std::uint64_t address = word_at(i) | static_cast<std::uint64_t>(word_at(i + 1) & 0xFFFFFU) << 32U;
+  std::uint32_t low = word_at(0);
+  for (std::uint32_t i = 1; i < words; ++i) {
+    const std::uint32_t high = word_at(i);
+    const std::uint64_t address = low | static_cast<std::uint64_t>(high & 0xFFFFFU) << 32U;
     if (address >= begin && address < end) return true;
+    low = high;
   }
   return false;
+}
+
+std::uint64_t SubmissionQueue::filled() {
+  const std::lock_guard guard(lock_);
+  // A submitter never goes back: an earlier value of its place is on the safe side.
+  if (const Submitter* const lone = lone_.load(std::memory_order_relaxed)) return lone->place();
+  std::uint64_t first = tail_.load(std::memory_order_relaxed);
+  for (const Submitter* const submitter : shared_)
+    if (submitter->place() < submitter->given) first = std::min(first, submitter->place());
+  return first;
 }
 
 bool SubmissionQueue::reap() noexcept {
@@ -377,7 +390,8 @@ bool SubmissionQueue::place(const detail::Task& task, const std::atomic<std::uin
   WaitingFor tasks;
   if (task.waits != nullptr) {
     for (std::uint32_t i = 0; i < task.waits->count; ++i)
-      tasks.add(task.waits->position[i] & detail::kPosition, (task.waits->any_result >> i & 1U) != 0 ? WaitingFor::Kind::hard : WaitingFor::Kind::soft);
+      tasks.add(task.waits->position[i] & detail::kPosition,
+                (task.waits->any_result >> i & 1U) != 0 ? WaitingFor::Kind::hard : WaitingFor::Kind::soft);
     order_.drop_ended(tasks);
     const bool plain = tasks.count == 0 && task.words <= detail::kFirstSlotWords &&
                        (task.flags & ((kOrder & ~detail::kAfter) | detail::kSource | detail::kLevel)) == 0;

@@ -118,7 +118,8 @@ class SubmissionQueue {
   std::uint32_t opcode_at(std::uint64_t position) const { return reaper_.opcode_at(position); }
 
   // Returns whether the task in flight at this position has an argument that is an address in [begin, end). May return true wrongly.
-  bool names(std::uint64_t position, std::uint64_t begin, std::uint64_t end) const;
+  // Returns nothing while no task is written there: then none was submitted there before this call.
+  std::optional<bool> names(std::uint64_t position, std::uint64_t begin, std::uint64_t end) const;
 
   // One past the last assigned position, and one past the last position before which all are complete.
   std::uint64_t tail() const {
@@ -127,6 +128,9 @@ class SubmissionQueue {
     return lone != nullptr ? lone->at.load(std::memory_order_acquire) / 2 : tail_.load(std::memory_order_acquire);
   }
   std::uint64_t reaped() const { return reaper_.reaped(); }
+  // Returns a position before which no task is placed whose submission begins after this call. Before the tail while a thread has unused
+  // places.
+  std::uint64_t filled();
   // Returns the number of tasks so far.
   std::uint64_t submitted();
 

@@ -1,11 +1,14 @@
 // The host's side of the ring; the test plays the device.
 #include "runtime/device/submission_queue.hpp"
 
+#include <atomic>
+#include <chrono>
 #include <optional>
 #include <thread>
 
 #include <dwell/device/status.hpp>
 
+#include "runtime/device/membarrier.hpp"
 #include "tests/unit/queue_suite.hpp"
 
 namespace dwell::runtime {
@@ -301,22 +304,61 @@ class SubmissionQueueNames : public SubmissionQueueTest {
 TEST_F(SubmissionQueueNames, ArgumentsAreFoundAtAnyPlace) {
   for (u32 before = 0; before + 3 <= detail::kMaxWords; ++before) {
     const auto position = submit(span_words(before), detail::kMemory);
-    ASSERT_TRUE(queue().names(*position, kAddress, kAddress + 1)) << before << " words before it";
-    EXPECT_TRUE(queue().names(*position, kAddress - 100, kAddress + 100));
-    EXPECT_FALSE(queue().names(*position, kAddress + 1, kAddress + 100));
-    EXPECT_FALSE(queue().names(*position, kAddress - 100, kAddress));
+    ASSERT_EQ(queue().names(*position, kAddress, kAddress + 1), true) << before << " words before it";
+    EXPECT_EQ(queue().names(*position, kAddress - 100, kAddress + 100), true);
+    EXPECT_EQ(queue().names(*position, kAddress + 1, kAddress + 100), false);
+    EXPECT_EQ(queue().names(*position, kAddress - 100, kAddress), false);
     finish_all();
   }
 }
 
 TEST_F(SubmissionQueueNames, NumbersThatLookLikeAnAddressDoNotCount) {
-  EXPECT_FALSE(queue().names(*submit(span_words(0)), kAddress, kAddress + 1)) << "no argument of this task leads to memory";
+  EXPECT_EQ(queue().names(*submit(span_words(0)), kAddress, kAddress + 1), false) << "no argument of this task leads to memory";
 }
 
-TEST_F(SubmissionQueueNames, ATaskThatIsNotWrittenYetNamesNothing) {
+TEST_F(SubmissionQueueNames, OfATaskThatIsNotWrittenYetNothingIsKnown) {
   const auto position = submit(span_words(0), detail::kMemory);
   bench_.ring[0].quad[0].lap = 0;
-  EXPECT_FALSE(queue().names(*position, kAddress, kAddress + 1));
+  EXPECT_EQ(queue().names(*position, kAddress, kAddress + 1), std::nullopt);
+}
+
+// ---- Where later tasks may be placed ----
+
+TEST_F(SubmissionQueueTest, FilledFollowsTheSubmitterThatHasTheTail) {
+  EXPECT_EQ(queue().filled(), 0U);
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(submit(), i);
+    EXPECT_EQ(queue().filled(), i + 1);
+  }
+  EXPECT_EQ(submit(counted(50)), 3U);
+  EXPECT_EQ(queue().filled(), queue().tail());
+}
+
+TEST_F(SubmissionQueueTest, FilledStopsBeforeUnusedPlacesOfAThread) {
+  if (!kHaveMembarrier) GTEST_SKIP() << "threads have no places in reserve";
+  queue().fast_pace = std::chrono::hours(1000);  // each time a thread is given twice as many
+  submit();                                      // this thread gets the tail
+  // The other loses it again, so it gets several places at once.
+  std::atomic<int> step{0};
+  std::uint64_t given = 0;
+  const auto reach = [&](int to) {
+    while (step.load() != to) std::this_thread::yield();
+  };
+  std::jthread other([&] {
+    for (int i = 0; i < 50 && queue().filled() == queue().tail(); ++i) given = *submit();
+    step = 1;
+    reach(2);
+    EXPECT_EQ(submit(), given + 1) << "a place that it had before";
+    step = 3;
+    reach(4);  // its end would give its places back
+  });
+  reach(1);
+  EXPECT_EQ(queue().filled(), given + 1);
+  EXPECT_GT(queue().tail(), given + 1);
+  step = 2;
+  reach(3);
+  EXPECT_EQ(queue().filled(), given + 2);
+  step = 4;
 }
 
 // ---- Requests and versions ----

@@ -49,6 +49,8 @@ std::shared_ptr<detail::BufferState> Buffers::allocate(std::size_t count, std::s
   auto state = std::make_shared<detail::BufferState>();
   state->bytes = count * element;
   state->memory = memory;
+  // Memory of the runtime's own is allocated anew only when the tasks that named it have run.
+  if (memory == Memory::host || resource_ == nullptr) state->used_from = queue_.filled();
   state->prompt = memory == Memory::device && resource_ != nullptr && state->bytes != 0;
   state->allocation = state->prompt              ? from_resource(state->bytes)
                       : memory == Memory::device ? backend_.allocate(state->bytes)
@@ -130,13 +132,28 @@ std::shared_ptr<backend::Allocation> Buffers::memory_of(const detail::BufferStat
   return buffer.allocation;
 }
 
+std::uint64_t Buffers::used_from(const detail::BufferState& buffer) const {
+  const Lock lock(mutex_);
+  return buffer.used_from;
+}
+
 std::shared_ptr<backend::Allocation> Buffers::free_of_users(const detail::BufferState& buffer) {
   auto memory = memory_of(buffer);
   const std::uint64_t begin = memory->device();
   const std::uint64_t tail = queue_.tail();
   queue_.reap_done();
-  for (std::uint64_t position = queue_.reaped(); position < tail; ++position) {
-    if (!queue_.done(position) && queue_.names(position, begin, begin + buffer.bytes)) wait_(position);
+  const std::uint64_t first = std::max(queue_.reaped(), used_from(buffer));
+  std::uint64_t next = std::max(first, tail);
+  for (std::uint64_t position = first; position < tail; ++position) {
+    if (queue_.done(position)) continue;
+    const std::optional<bool> names = queue_.names(position, begin, begin + buffer.bytes);
+    if (names == false) continue;
+    if (names == true) wait_(position);
+    if (!queue_.done(position)) next = std::min(next, position);  // the wait was omitted, or a task may still come there
+  }
+  {
+    const Lock lock(mutex_);
+    buffer.used_from = std::max(buffer.used_from, next);
   }
   for (const std::uint64_t position : blocks_.naming(begin, begin + buffer.bytes)) wait_(position);
   // Tasks that launch graphs; launches by the host were among the tasks above.

@@ -35,6 +35,9 @@ struct BufferState : BufferUse {
   bool foreign = false;  // not allocated by the runtime
   bool piece = false;    // of the arena
   bool prompt = false;   // its memory is released as soon as nothing in flight uses it
+  // No task in flight before this position names it by an address among its own arguments, nor does a later submission there. Guarded by
+  // Buffers.
+  mutable std::uint64_t used_from = 0;
 
   BufferState() = default;
   BufferState(const BufferState&) = delete;
@@ -98,7 +101,9 @@ class Buffers {
 
  private:
   std::shared_ptr<backend::Allocation> memory_of(const detail::BufferState& buffer);
-  // Waits until no task in flight uses the buffer, and returns its memory.
+  std::uint64_t used_from(const detail::BufferState& buffer) const;
+  // Waits until no task in flight uses the buffer, and returns its memory. Looks at each task at most once for a buffer, and at none from
+  // before its allocation.
   std::shared_ptr<backend::Allocation> free_of_users(const detail::BufferState& buffer);
 
   // Throws errc::invalid_argument for a size beyond that of a span.
