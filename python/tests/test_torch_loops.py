@@ -258,13 +258,14 @@ def test_a_recording_whose_tensors_have_other_memory_is_refused(what: str) -> No
 
 
 def test_a_recording_keeps_the_memory_of_tensors_that_are_gone() -> None:
-    state, step = torch.zeros(1000, device=DEVICE), torch.ones(1000, device=DEVICE)
-    recording, result = compiled(lambda: state.add_(step) * 2)
-    recording.replay()
-    del state, step
+    def recorded_step() -> tuple[Any, Any]:
+        state, step = torch.zeros(1000, device=DEVICE), torch.ones(1000, device=DEVICE)
+        return compiled(lambda: state.add_(step) * 2)
+
+    recording, result = recorded_step()
     gc.collect()
     noise = [torch.full((1000,), 3.0, device=DEVICE) for _ in range(20)]
-    for number in range(2, 5):
+    for number in range(1, 5):
         recording.replay()
         assert result.tolist() == [2.0 * number] * 1000
     assert all(tensor.tolist() == [3.0] * 1000 for tensor in noise)
