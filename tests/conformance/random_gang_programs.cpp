@@ -14,7 +14,11 @@
 #include <dwell/batch.hpp>
 #include <dwell/gang_program.hpp>
 
+#include "tensor/gang/noted.hpp"
+#include "tensor/gang/plan.hpp"
+#include "tests/conformance/emulated_gang.hpp"
 #include "tests/conformance/tensor_test.hpp"
+#include "tests/unit/sanitized.hpp"
 
 namespace dwell::test {
 namespace {
@@ -109,6 +113,7 @@ struct Settings {
   bool special = false;  // with infinities, NaN, denormals and -0
   bool apart = false;    // no operations fused, so that many share a form
   bool on_host = false;  // compared with float64 too
+  bool emulated = false;
 };
 
 class RandomGangProgramsTest : public TensorTest {
@@ -319,19 +324,32 @@ class RandomGangProgramsTest : public TensorTest {
       for (std::size_t i = 0; i < start.size(); ++i) compare("tasks", i, expected.front()[i], host.part(i), 2e-4);
     }
     for (const std::uint32_t members : settings.members) {
-      if (on_cpu() && members != settings.members.front()) continue;  // it has always one
       SCOPED_TRACE(std::to_string(members) + " members");
       restore(start);
-      const GangProgram program(runtime(), list, [](const TensorView::Extent&) { return true; }, {.members = members});
-      EXPECT_EQ(program.members(), on_cpu() ? 1 : members);
-      for (std::size_t run = 0; run < kRuns; ++run) {
-        program.launch().wait();
-        const std::vector<std::vector<float>> given = all();
-        for (std::size_t i = 0; i < given.size(); ++i) compare("run " + std::to_string(run), i, given[i], expected[run][i], 5e-4);
-        if (HasFailure()) return;
+      const auto compare_runs = [&](const std::function<void()>& run) {
+        for (std::size_t i = 0; i < kRuns && !HasFailure(); ++i) {
+          run();
+          const std::vector<std::vector<float>> given = all();
+          for (std::size_t k = 0; k < given.size(); ++k) compare("run " + std::to_string(i), k, given[k], expected[i][k], 5e-4);
+        }
+      };
+      if (settings.emulated) {
+        constexpr std::uint64_t kLocalBytes = std::uint64_t{227} << 10U;
+        const tensor::gang::Plan plan = tensor::gang::plan_of(
+            tensor::noted_in(list), needed, {.members = members, .most_members = 132, .local_bytes = kLocalBytes, .on_cuda = true});
+        ASSERT_EQ(plan.members, members);
+        EmulatedGang gang(runtime(), plan, settings.seed);
+        compare_runs([&] { gang.run(); });
+      } else {
+        const GangProgram program(runtime(), list, needed, {.members = members});
+        EXPECT_LE(program.members(), members);
+        compare_runs([&] { program.launch().wait(); });
+        if (on_cpu()) return;  // it has always one member
       }
+      if (HasFailure()) return;
     }
   }
+  static bool needed(const TensorView::Extent&) { return true; }
 
   template <class T>
   static void compare(const std::string& what, std::size_t tensor, const std::vector<float>& given, const std::vector<T>& expected,
@@ -374,6 +392,15 @@ TEST_P(RandomGangProgramsTest, OfSpecialNumbers) {
     check({.seed = seed, .operations = 40, .members = {3, 8, 32}, .special = true});
     if (HasFailure()) return;
   }
+}
+
+// What members exchange, without a GPU.
+TEST_P(RandomGangProgramsTest, OfEmulatedMembers) {
+  if (!on_cpu()) GTEST_SKIP() << "members of a GPU are emulated on a CPU";
+  if (kSanitized) GTEST_SKIP() << "threads that take turns are no threads of the sanitizers'";
+  check({.seed = 41, .operations = 60, .members = {2}, .emulated = true});
+  check({.seed = 42, .operations = 60, .members = {4}, .emulated = true});
+  check({.seed = 43, .operations = 60, .members = {3}, .special = true, .emulated = true});
 }
 
 }  // namespace
