@@ -54,7 +54,7 @@ struct Kept {
 class Planner {
  public:
   Planner(const Noted& noted, const std::function<bool(const Extent&)>& needed, const Limits& limits)
-      : needed_([&](const Extent& memory) { return needed(memory) || is_output(memory); }), limits_(limits) {
+      : needed_([&](const Extent& memory) { return is_output(memory) || (!is_copy(noted, memory) && needed(memory)); }), limits_(limits) {
     for (const NotedOperation& operation : noted.operations) operations_.push_back(operation_of(operation));
     if (operations_.empty()) refuse("it has no operations");
   }
@@ -78,6 +78,14 @@ class Planner {
   }
 
  private:
+  // Returns whether it is memory of the batch's own, which nobody else reads.
+  static bool is_copy(const Noted& noted, const Extent& memory) {
+    return std::ranges::any_of(noted.copies, [&](const Buffer<std::byte>& copy) {
+      const auto first = reinterpret_cast<std::uint64_t>(copy.data());
+      return first <= memory.first && memory.end <= first + copy.size();
+    });
+  }
+
   // ---- Slices ------------------------------------------------------------------------------------------------------------------------
 
   bool is_output(const Extent& memory) const {
