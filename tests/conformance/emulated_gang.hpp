@@ -25,7 +25,9 @@ namespace dwell::test {
 
 class EmulatedGang {
  public:
-  EmulatedGang(Runtime& runtime, const tensor::gang::Plan& plan, std::uint32_t seed) : plan_(plan), random_(seed) {
+  // Runs the operations `repeats` times in a run, if the plan repeats.
+  EmulatedGang(Runtime& runtime, const tensor::gang::Plan& plan, std::uint32_t seed, std::uint32_t repeats = 1)
+      : plan_(plan), random_(seed) {
     const std::size_t count = std::size_t{plan.members} * plan.threads;
     threads_ = std::vector<Thread>(count);
     for (Thread& thread : threads_) thread.stack.reset(new std::byte[kStackBytes]);
@@ -38,7 +40,7 @@ class EmulatedGang {
     Definition how;
     how.options = runtime.options().compile.with_header("emulated.hpp", kHeader);
     how.options->contract = false;
-    const Operator<> op = runtime.define(name, Source(text_of(plan, name)), how);
+    const Operator<> op = runtime.define(name, Source(text_of(plan, name, repeats)), how);
     const std::array<std::uint64_t, 4> calls{reinterpret_cast<std::uint64_t>(&meet), reinterpret_cast<std::uint64_t>(&shuffle),
                                              reinterpret_cast<std::uint64_t>(&wait), 0};
     Buffer<std::uint64_t> places = runtime.allocate<std::uint64_t>(calls.size());
@@ -102,7 +104,7 @@ class EmulatedGang {
   };
 
   // The text with functions of the emulation where a GPU has instructions.
-  static std::string text_of(const tensor::gang::Plan& plan, const std::string& name) {
+  static std::string text_of(const tensor::gang::Plan& plan, const std::string& name, std::uint32_t repeats) {
     std::string text = tensor::gang::source_of(plan, tensor::gang::Runner::cuda).text;
     text = text.substr(text.find("using namespace dwell;"));
     // The kernel, and the structure in front of it.
@@ -111,7 +113,8 @@ class EmulatedGang {
     return "#include \"emulated.hpp\"\n" + text.substr(0, kernel) +
            R"(static void run_thread(u32 rank, u32 thread, void* local, const u32* list, u64* words, u32* numbers) {
   Member m(rank, thread, static_cast<u8*>(local), words, kExchanged, numbers);
-  run_all(m, list, 1);
+  run_all(m, list, )" +
+           std::to_string(repeats) + R"();
   m.end();
 }
 DWELL_OPERATOR()" +

@@ -11,6 +11,7 @@
 #include <dwell/batch.hpp>
 #include <dwell/gang_program.hpp>
 
+#include "tests/conformance/emulated_gang.hpp"
 #include "tests/conformance/gang_in_threads.hpp"
 #include "tests/conformance/tensor_test.hpp"
 #include "tests/unit/sanitized.hpp"
@@ -74,6 +75,20 @@ class GangProgramsTest : public TensorTest {
     restore(state);
     GangInThreads program(runtime(), list, needed, settings);
     if (program.plan().members == 1 && settings.members == 1) return;
+    // A few members with all their threads: it takes longer.
+    if (!kSanitized && settings.members > 1 && settings.members <= kMostEmulated) {
+      const tensor::gang::Plan plan = tensor::gang::plan_of(tensor::noted_in(list), needed,
+                                                            {.members = settings.members,
+                                                             .most_members = 132,
+                                                             .local_bytes = std::uint64_t{227} << 10U,
+                                                             .on_cuda = true,
+                                                             .repeats = settings.repeats,
+                                                             .slices = settings.slices});
+      EmulatedGang emulated(runtime(), plan, settings.members, settings.repeats);
+      ASSERT_NO_FATAL_FAILURE(compare(
+          work, [&](int) { emulated.run(); }, program.source(), settings, runs, tolerance));
+      restore(state);
+    }
     compare(
         work, [&](int) { program.run(); }, program.source(), settings, runs, tolerance);
   }
@@ -86,6 +101,8 @@ class GangProgramsTest : public TensorTest {
   std::int64_t below(std::int64_t n) { return static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(n)); }
 
  private:
+  static constexpr std::uint32_t kMostEmulated = 4;
+
   struct Slices {
     TensorView memory;
     TensorView whole;
@@ -281,6 +298,7 @@ TEST_P(GangProgramsTest, ALargeBatchOfRows) {
   };
   for (const std::uint32_t members : {0U, 5U, 64U}) check(work, {.members = members});
   check(work, {.members = 9, .repeats = 2}, 2, 2e-3);
+  check(work, {.members = 3, .repeats = 2}, 1, 2e-3);
 }
 
 TEST_P(GangProgramsTest, ResultsWhereOperandsLie) {
@@ -398,6 +416,7 @@ TEST_P(GangProgramsTest, ACellRepeats) {
   };
   for (const std::uint32_t members : {0U, 1U, 16U, 48U}) check(work, {.members = members, .repeats = 20}, 4);
   check(work, {.members = 16, .repeats = 2});
+  check(work, {.members = 4, .repeats = 3}, 2);
 }
 
 // A step that needs all elements of a state keeps members from beginning with their own.
@@ -471,6 +490,7 @@ TEST_P(GangProgramsTest, EachRunHasItsSlices) {
   };
   for (const std::uint32_t members : {0U, 1U, 16U}) check(work, {.members = members, .repeats = kSteps});
   check(work, {.members = 8, .repeats = 1}, 1);
+  check(work, {.members = 2, .repeats = kSteps}, 2);
 }
 
 TEST_P(GangProgramsTest, SlicesThatDoNotFitAreRefused) {
