@@ -107,7 +107,7 @@ def test_kalman_filter_inverts() -> None:
     place = torch_programs.Place("cpu", torch.float64)
     program = torch_programs.kalman(place, 20)
     program.begin(1)
-    f, h, q, r, _, start_x, p, z = place.tensors[1:]
+    f, h, q, r, _, start_x, p, z = place.tensors[1:9]
     x = start_x
     for step in range(20):
         x, p = f @ x, f @ p @ f.t() + q

@@ -76,7 +76,7 @@ class GangInThreads {
   std::string text_;
   Operator<> op_;
   tensor::gang::FunctionOfMember function_ = nullptr;
-  std::vector<std::uint64_t> words_;
+  std::vector<u64> words_;
   std::vector<std::uint32_t> numbers_;
   std::vector<std::vector<Pack>> local_;
 };

@@ -271,16 +271,16 @@ class Planner {
     choose_shared();
     check_sizes();
     check_worth();
-    choose_owners();
-    if (try_to_place()) return;
-    // Inputs of a program that repeats stay as long as it runs, the large ones rather where they lie.
-    while (limits_.is_repeated() && most_input_ > kLeastFar) {
-      most_input_ /= 2;
-      if (try_to_place()) return;
+    for (const bool keeps : {true, false}) {
+      keeps_ = keeps;
+      choose_owners();
+      // Inputs of a program that repeats stay as long as it runs: the large ones rather lie where they are.
+      for (most_input_ = kMostLocal; most_input_ >= kLeastFar; most_input_ /= 2) {
+        if (try_to_place()) return;
+        if (!limits_.is_repeated()) break;
+      }
     }
-    keeps_ = false;
-    choose_owners();
-    if (!try_to_place()) refuse("its tensors take more than a member's " + std::to_string(limits_.local_bytes) + " bytes");
+    refuse("its tensors take more than a member's " + std::to_string(limits_.local_bytes) + " bytes");
   }
 
   // Returns whether members may own the result of a product.

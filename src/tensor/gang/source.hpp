@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include <dwell/device/platform.hpp>
+
 #include "tensor/gang/plan.hpp"
 
 namespace dwell::tensor::gang {
@@ -22,7 +24,7 @@ struct Source {
 inline constexpr const char* kKernelName = "dwell_gang";
 // Runs the operations `repeats` times; once, if the plan does not repeat.
 using FunctionOfCaller = void (*)(const std::uint32_t* list, std::uint8_t* local, std::uint32_t repeats);
-using FunctionOfMember = void (*)(std::uint32_t rank, const std::uint32_t* list, std::uint8_t* local, std::uint64_t* words,
+using FunctionOfMember = void (*)(std::uint32_t rank, const std::uint32_t* list, std::uint8_t* local, u64* words,
                                   std::uint32_t* numbers, std::uint32_t repeats);
 Source source_of(const Plan& plan, Runner runner);
 
