@@ -24,8 +24,8 @@ struct Source {
 inline constexpr const char* kKernelName = "dwell_gang";
 // Runs the operations `repeats` times; once, if the plan does not repeat.
 using FunctionOfCaller = void (*)(const std::uint32_t* list, std::uint8_t* local, std::uint32_t repeats);
-using FunctionOfMember = void (*)(std::uint32_t rank, const std::uint32_t* list, std::uint8_t* local, u64* words,
-                                  std::uint32_t* numbers, std::uint32_t repeats);
+using FunctionOfMember = void (*)(std::uint32_t rank, const std::uint32_t* list, std::uint8_t* local, u64* words, std::uint32_t* numbers,
+                                  std::uint32_t repeats);
 Source source_of(const Plan& plan, Runner runner);
 
 // Returns whether the list is an argument of the kernel by value, which every thread reads from constant memory. Else members copy it.
