@@ -36,7 +36,7 @@ class OperationList {
 
 // Memory that stands for slices of a tensor, another one in each run of the operations: run i has the bytes from `first` + i * `stride` on.
 // Addresses, the stride and the size of the memory are multiples of 4 bytes; it has 48 KiB at most. No operation names memory of the slices
-// themselves.
+// themselves. The tensor lives as long as the program and its runs.
 struct GangSlices {
   TensorView::Extent memory;  // that the operations name
   std::uint64_t first = 0;

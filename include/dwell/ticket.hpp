@@ -13,8 +13,8 @@ class KernelBase;
 class PreparedThen;
 struct Waits;
 
-// What a ticket names, in one word: the position on its device in bits 0 to 55, the device's index in bits 56 to 61. On device 0 the word
-// of a task is its position. At 10 ns a task, positions last for 22 years.
+// The word of a ticket: the position on its device in bits 0 to 55, the device's index in bits 56 to 61. On device 0 the word of a task is
+// its position. At 10 ns a task, positions last for 22 years.
 inline constexpr std::uint32_t kDeviceAt = 56;
 inline constexpr std::uint32_t kMostDevices = 64;
 inline constexpr std::uint64_t kPosition = (1ULL << kDeviceAt) - 1;

@@ -53,7 +53,7 @@ class EmulatedGang {
 
   // Runs the program once. Throws if it gets stuck.
   void run() {
-    // What no step has written is no number.
+    // Memory begins with NaN: a step that reads it unwritten is seen.
     for (auto& memory : local_) std::memset(memory.data(), 0xFF, memory.size() * sizeof(Aligned));
     meeting_.assign(plan_.members, 0);
     shuffling_.assign(threads_.size() / kWarp, 0);

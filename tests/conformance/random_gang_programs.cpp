@@ -318,7 +318,7 @@ class RandomGangProgramsTest : public TensorTest {
       batch.note_in(list);
       work(batch);
     }
-    // What tasks give, run for run.
+    // The results of tasks, by run.
     std::vector<std::vector<std::vector<float>>> expected{all()};
     constexpr std::size_t kRuns = 2;
     while (expected.size() < kRuns) {
@@ -408,7 +408,7 @@ TEST_P(RandomGangProgramsTest, OfSpecialNumbers) {
   }
 }
 
-// What members exchange, without a GPU.
+// Exchanges between members, without a GPU.
 TEST_P(RandomGangProgramsTest, OfEmulatedMembers) {
   if (!on_cpu()) GTEST_SKIP() << "members of a GPU are emulated on a CPU";
   if (kSanitized) GTEST_SKIP() << "threads that take turns are no threads of the sanitizers'";

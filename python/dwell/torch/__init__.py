@@ -291,14 +291,18 @@ class Recorder:
         return self._recording
 
     def each(self, whole: torch.Tensor) -> torch.Tensor:
-        """A tensor that is whole[i] in step i. Call it in the block; operations of the block name the result, not `whole`."""
+        """Returns a new tensor that holds whole[i] in step i. Operations of the block use it, and not `whole`, which the recording keeps.
+        Each replay reads `whole` anew. ValueError if its first dimension is not the number of steps, if a slice is not contiguous, and for
+        another device; RuntimeError behind the block."""
         self._check("each", whole)
         memory = torch.empty(whole.shape[1:], dtype=whole.dtype, device=whole.device)
         torch.ops.dwell.add_slices(self._number, memory, whole, False)
         return memory
 
     def collect(self, result: torch.Tensor, whole: torch.Tensor) -> None:
-        """whole[i] gets what `result` holds behind step i. Call it in the block; no operation of the block names `whole`."""
+        """Stores `result` in whole[i] behind step i. No operation of the block uses `whole`, which the recording keeps. ValueError if
+        shape, type or device of the result are not those of a slice, if it is not contiguous, and as `each`; RuntimeError behind the
+        block."""
         self._check("collect", whole)
         for what, of_result, of_whole in (
             ("shape", tuple(result.shape), tuple(whole.shape[1:])),

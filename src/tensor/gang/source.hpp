@@ -10,7 +10,7 @@
 
 namespace dwell::tensor::gang {
 
-// Who runs the members.
+// The runners of a gang's members.
 //   cuda     a kernel of plan.members blocks
 //   cpu      a task, and the thread that calls its function: one member, with the products of a CPU
 //   threads  threads of a CPU, a member each: as the kernel, for tests where there is no GPU

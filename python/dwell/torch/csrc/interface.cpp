@@ -183,7 +183,7 @@ std::string wait_compiled(std::int64_t number) {
 }
 // Why it will not be; empty if it is, and while nobody knows.
 std::string refusal(std::int64_t number) { return recordings().of(number).second->refusal(); }
-// Whether PyTorch ran operations on tensors beside the recording, whose results it keeps.
+// Returns whether PyTorch ran operations on tensors while it was made: the recording keeps their results.
 bool has_run_beside(std::int64_t number) { return recordings().of(number).second->constants().are_of_tensors(); }
 // The text of its program; empty while there is none.
 std::string source(std::int64_t number) {
