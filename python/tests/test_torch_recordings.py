@@ -451,6 +451,19 @@ def test_a_replay_of_no_steps_is_an_error() -> None:
         pass
 
 
+def test_a_device_without_an_index_is_the_current_one() -> None:
+    x = torch.ones(8, device=DEVICE)
+    with dt.record(torch.device(DEVICE).type) as recorded:
+        y = x + 1
+    recorded().replay()
+    torch.testing.assert_close(y, x + 1)
+
+
+def test_a_device_of_another_kind_is_an_error() -> None:
+    with pytest.raises(ValueError, match="device 'meta': pass 'cpu', 'cuda', 'cuda:0'"), dt.record("meta"):
+        pass
+
+
 def test_recordings_may_be_dropped_while_they_are_compiled() -> None:
     x = made(8)
     for number in range(3):

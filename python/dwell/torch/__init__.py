@@ -329,6 +329,18 @@ class Recorder:
             raise ValueError(f"Recorder.{method}: slices are contiguous, the tensor's strides are {whole.stride()}")
 
 
+def _device_to_record(device: torch.device | str | None) -> torch.device:
+    """The device with its index: the current one, where `device` names no other."""
+    if device is None:
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = torch.device(device)
+    if device.type not in ("cuda", "cpu"):
+        raise ValueError(f"dwell.torch.record: device {str(device)!r}: pass 'cpu', 'cuda', 'cuda:0', ...")
+    if device.type == "cuda" and device.index is None:
+        device = torch.device("cuda", torch.cuda.current_device())
+    return device
+
+
 @contextlib.contextmanager
 def record(
     device: torch.device | str | None = None, *, steps: int = 1, whole: bool = True, members: int | None = None
@@ -365,12 +377,11 @@ def record(
     if _OFF:
         raise RuntimeError("dwell.torch.record: DWELL_TORCH=off switches recordings off too: unset it")
     _refuse_fork("dwell.torch.record")  # before CUDA is asked, which says it in other words
-    if device is None:
-        device = torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_available() else torch.device("cpu")
+    device = _device_to_record(device)
     ops = _ops()
     with eager(size_threshold=_ANY_SIZE):
         number = ops.begin_recording(str(device))
-        recorder = Recorder(number, steps, torch.device(device))
+        recorder = Recorder(number, steps, device)
         try:
             yield recorder
             recorder._is_open = False
