@@ -48,7 +48,7 @@ extern "C" __global__ void __launch_bounds__(128) dwell_bench_add(const float* f
   add(first, second, sum, count);
 }
 
-// Programmatic dependent launch: the next kernel comes as soon as this one has started, and waits for its end before it reads.
+// Programmatic dependent launch: lets the next kernel start early; it waits for the end of this one before it reads.
 static __device__ __forceinline__ void overlap() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;");
@@ -64,24 +64,24 @@ extern "C" __global__ void __launch_bounds__(128)
   add(first, second, sum, count);
 }
 
-// What Work::visit says.
+// Implements Work::visit (graph_side.hpp).
 extern "C" __global__ void dwell_bench_visit(unsigned* cells, unsigned node, unsigned a, unsigned b, unsigned c, unsigned d) {
   if (threadIdx.x != 0) return;
   const unsigned launches = cells[node];
   const unsigned counts[] = {cells[a], cells[b], cells[c], cells[d]};
   const unsigned rounds = cells[0];
-  const bool right = (a == 0 || counts[0] == launches + 1) && (b == 0 || counts[1] == launches + 1) && (c == 0 || counts[2] == launches + 1) &&
-               (d == 0 || counts[3] == launches + 1);
+  const bool correct = (a == 0 || counts[0] == launches + 1) && (b == 0 || counts[1] == launches + 1) &&
+                       (c == 0 || counts[2] == launches + 1) && (d == 0 || counts[3] == launches + 1);
   unsigned busy = node;
   for (unsigned round = 0; round < rounds; ++round) {
     busy ^= busy << 13;
     busy ^= busy >> 17;
     busy ^= busy << 5;
   }
-  cells[node] = right && busy != 0 ? launches + 1 : 1u << 31;
+  cells[node] = correct && busy != 0 ? launches + 1 : 1u << 31;
 }
 
-// The barrier of cooperative groups' grid.sync(): arrivals turn over the top bit when all have come.
+// The barrier of cooperative groups' grid.sync(): the top bit flips when all blocks have arrived.
 static __device__ __forceinline__ void sync_grid(unsigned* arrived) {
   __syncthreads();
   if (threadIdx.x == 0) {

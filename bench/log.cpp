@@ -12,8 +12,8 @@ namespace dwell::bench {
 namespace {
 
 // Logs lines of four arguments from one thread of the group. `sum` keeps the compiler from removing the work without lines.
-constexpr const char* kSays = R"(
-DWELL_OPERATOR(says)(dwell::Group g, dwell::u32 lines, dwell::Span<dwell::u32> sum) {
+constexpr const char* kLogLines = R"(
+DWELL_OPERATOR(log_lines)(dwell::Group g, dwell::u32 lines, dwell::Span<dwell::u32> sum) {
   if (g.rank() != 0) return;
   dwell::u32 x = sum[g.index()];
   for (dwell::u32 i = 0; i < lines; ++i) {
@@ -36,7 +36,7 @@ void run(const Context& context, Report& report) {
   options.log.ring_lines = 8192;
   options.log.kept = 16;
   Runtime runtime(options);
-  const auto says = runtime.define<void(u32, Span<u32>)>("says", kSays);
+  const auto log_lines = runtime.define<void(u32, Span<u32>)>("log_lines", kLogLines);
   const std::uint32_t workers = runtime.info().workers;  // of the image
   auto sum = runtime.allocate<u32>(workers);
   sum.write(std::vector<u32>(workers, 1));
@@ -45,7 +45,7 @@ void run(const Context& context, Report& report) {
   const auto lines = context.pick<u32>(5'000, 2'000);
   const auto time = [&](std::uint32_t groups_of_it) {
     const Clock::time_point start = Clock::now();
-    runtime.submit(says, lines, sum, groups(groups_of_it)).wait();
+    runtime.submit(log_lines, lines, sum, groups(groups_of_it)).wait();
     return nanoseconds_since(start) / lines;
   };
   // Waits until the log's reader is done.

@@ -36,15 +36,15 @@ DWELL_OPERATOR(visit)(dwell::Group g, dwell::Span<unsigned> cells, unsigned node
   const unsigned launches = cells[node];
   const unsigned counts[] = {cells[a], cells[b], cells[c], cells[d]};
   const unsigned rounds = cells[0];
-  const bool right = (a == 0 || counts[0] == launches + 1) && (b == 0 || counts[1] == launches + 1) &&
-                     (c == 0 || counts[2] == launches + 1) && (d == 0 || counts[3] == launches + 1);
+  const bool correct = (a == 0 || counts[0] == launches + 1) && (b == 0 || counts[1] == launches + 1) &&
+                       (c == 0 || counts[2] == launches + 1) && (d == 0 || counts[3] == launches + 1);
   unsigned busy = node;
   for (unsigned round = 0; round < rounds; ++round) {
     busy ^= busy << 13;
     busy ^= busy >> 17;
     busy ^= busy << 5;
   }
-  cells[node] = right && busy != 0 ? launches + 1 : 1u << 31;
+  cells[node] = correct && busy != 0 ? launches + 1 : 1u << 31;
 }
 )";
 

@@ -17,21 +17,21 @@ constexpr const char* kWhat = "step of a sweep over all multiprocessors";
 // Each group has a cell, which becomes the sum of its own value and its neighbours', as in CudaSweep.
 constexpr const char* kSweep = R"(
 #include <dwell/device.hpp>
-// Cells in words that carry their step.
+// Exchanges cells in words that also hold the step (dwell::Numbered).
 static DWELL_DEVICE void step_by_words(dwell::Group g, dwell::Gang gang, dwell::Span<dwell::u64> words, unsigned* cells, unsigned steps,
                                        unsigned first) {
   const unsigned me = gang.rank(), n = gang.size();
   const unsigned left = me == 0 ? n - 1 : me - 1, right = me + 1 == n ? 0 : me + 1;
   const dwell::Numbered<unsigned> vector(words);
-  const dwell::Span<unsigned> both = g.shared<unsigned>(4);  // what the neighbours have put, of this step and the one before
+  const dwell::Span<unsigned> received = g.shared<unsigned>(4);  // the neighbours' cells, of this step and the one before
   unsigned mine = cells[me];
   for (unsigned step = first; step < first + steps; ++step) {
-    unsigned* const theirs = &both[step % 2 * 2];
+    unsigned* const current = &received[step % 2 * 2];
     if (g.rank() == 0) vector.put(me, step, mine);
-    // Threads side by side, so that both words are waited for at once.
-    for (unsigned i = g.rank(); i < 2; i += g.size()) theirs[i] = vector.get(i == 0 ? left : right, step);
+    // Two threads read one word each, so that the waits overlap.
+    for (unsigned i = g.rank(); i < 2; i += g.size()) current[i] = vector.get(i == 0 ? left : right, step);
     g.sync();
-    mine = theirs[0] + mine * 3 + theirs[1];
+    mine = current[0] + mine * 3 + current[1];
   }
   if (g.rank() == 0) cells[me] = mine;
 }
