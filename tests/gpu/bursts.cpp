@@ -12,7 +12,7 @@ namespace dwell::test {
 namespace {
 
 constexpr const char* kSource = R"(
-// Writes when it is let go, or after a while.
+// Writes once the latch is set, or after ten seconds.
 __global__ void late(const unsigned* latch, unsigned* to) {
   unsigned long long start, now;
   asm volatile("mov.u64 %0, %globaltimer;" : "=l"(start));

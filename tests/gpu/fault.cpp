@@ -17,21 +17,21 @@ DWELL_OPERATOR(wild_read)(dwell::Group g, dwell::u32* address) {
   if (address != nullptr && *const_cast<const volatile dwell::u32*>(address) == 7) g.fail(1);
 })";
 constexpr const char* kTrap = R"(
-DWELL_OPERATOR(trap)(dwell::Group g, dwell::u32* deadly) {
-  if (deadly != nullptr && g.rank() == 100) __trap();
+DWELL_OPERATOR(trap)(dwell::Group g, dwell::u32* address) {
+  if (address != nullptr && g.rank() == 100) __trap();
 })";
 constexpr const char* kAssert = R"(
-DWELL_OPERATOR(asserting)(dwell::Group g, dwell::u32* deadly) {
-  assert(deadly == nullptr);
+DWELL_OPERATOR(assert_null)(dwell::Group g, dwell::u32* address) {
+  assert(address == nullptr);
 })";
-// Runs for a while first, so that others can begin to wait.
-constexpr const char* kLate = R"(
-DWELL_OPERATOR(late)(dwell::Group g, dwell::Span<dwell::u32> words, dwell::u64 ns) {
+// Runs for `ns` first, so that other threads can start to wait.
+constexpr const char* kDelayedWrite = R"(
+DWELL_OPERATOR(delayed_write)(dwell::Group g, dwell::Span<dwell::u32> words, dwell::u64 ns) {
   const dwell::u64 start = dwell::device::now_ns();
   while (dwell::device::now_ns() - start < ns) {}
   if (g.rank() == 0) *reinterpret_cast<volatile dwell::u32*>(words.size()) = 1;
 })";
-using Late = void(Span<u32>, u64);
+using DelayedWrite = void(Span<u32>, u64);
 
 // Runs one task that ends the runtime, and checks the errors of all others.
 void expect_end(const std::string& name, const char* source, const Options& options, errc code, int status, const std::string& why) {
@@ -91,20 +91,20 @@ TEST_F(FaultTest, ATrapLosesTheDevice) {
 }
 
 TEST_F(FaultTest, AFailedAssertionLosesTheDevice) {
-  in_a_child([] { expect_end("asserting", kAssert, options(), errc::device_lost, status::lost, "CUDA_ERROR_ASSERT"); });
+  in_a_child([] { expect_end("assert_null", kAssert, options(), errc::device_lost, status::lost, "CUDA_ERROR_ASSERT"); });
 }
 
 TEST_F(FaultTest, FlightFileNamesTheWriterOfABadAddress) {
   in_a_child([] {
     Runtime runtime(options());
     const auto nothing = runtime.define("nothing", kNothing);
-    const auto late = runtime.define<Late>("late", kLate);
+    const auto delayed_write = runtime.define<DelayedWrite>("delayed_write", kDelayedWrite);
     const auto words = filled<u32>(runtime, 16, 0);
     Graph graph("step");
     for (const char* const name : {"left", "right", "middle"}) graph.add(name, nothing);
     const Ticket launch = runtime.launch(runtime.instantiate(graph));
     launch.wait();
-    const Ticket ticket = runtime.submit(late, words, u64{1000});
+    const Ticket ticket = runtime.submit(delayed_write, words, u64{1000});
     const Error error = error_of([&] { ticket.wait(); });
     EXPECT_EQ(error.kind(), errc::device_lost) << error.what();
     const std::string before = "dwell post-mortem ";
@@ -113,8 +113,8 @@ TEST_F(FaultTest, FlightFileNamesTheWriterOfABadAddress) {
     const live::Flight flight = live::read_flight(path);
     std::filesystem::remove(path);
     const std::string text = to_string(flight);
-    EXPECT_THAT(flight.failure, AllOf(HasSubstr("late (version 1)"), HasSubstr("ticket " + std::to_string(ticket.position()))));
-    EXPECT_THAT(text, testing::ContainsRegex("  late \\(version 1\\) \\(0x[0-9a-f]+\\[16\\], 1000\\), ticket " +
+    EXPECT_THAT(flight.failure, AllOf(HasSubstr("delayed_write (version 1)"), HasSubstr("ticket " + std::to_string(ticket.position()))));
+    EXPECT_THAT(text, testing::ContainsRegex("  delayed_write \\(version 1\\) \\(0x[0-9a-f]+\\[16\\], 1000\\), ticket " +
                                              std::to_string(ticket.position()) + ", lease "));
     EXPECT_THAT(text, HasSubstr("  graph 'step', ticket " + std::to_string(launch.position()) + ", lease "));
     EXPECT_THAT(text, testing::ContainsRegex("  (left|right|middle): nothing \\(version 1\\) \\(\\), node at 0x"));
@@ -137,10 +137,10 @@ TEST_F(FaultTest, EarlierLogLinesAreDelivered) {
     {
       Runtime runtime(logging);
       const auto say = runtime.define<void(u32, u32*)>("say", R"(
-DWELL_OPERATOR(say)(dwell::Group g, dwell::u32 number, dwell::u32* deadly) {
+DWELL_OPERATOR(say)(dwell::Group g, dwell::u32 number, dwell::u32* address) {
   if (g.rank() != 0) return;
   dwell::log(g, dwell::level::warning, "line {}", number);
-  if (deadly != nullptr) *const_cast<volatile dwell::u32*>(deadly) = 1;
+  if (address != nullptr) *const_cast<volatile dwell::u32*>(address) = 1;
 })");
       u32* const harmless = nullptr;
       for (u32 i = 0; i < kTasks; ++i) runtime.submit(say, i, harmless);
@@ -170,14 +170,14 @@ TEST_F(FaultTest, AllRunningTasksAreNamed) {
   in_a_child([] {
     Runtime runtime(options());
     auto spin = runtime.define<Spin>("spin", kSpin);
-    auto late = runtime.define<Late>("late", kLate);
+    auto delayed_write = runtime.define<DelayedWrite>("delayed_write", kDelayedWrite);
     auto words = filled<u32>(runtime, 16, 0);
     const Ticket first = runtime.submit(spin, u64{400'000'000});
-    const Ticket second = runtime.submit(late, words, u64{50'000'000});
+    const Ticket second = runtime.submit(delayed_write, words, u64{50'000'000});
     DWELL_EXPECT_ERROR(second.wait(), errc::device_lost,
                        AllOf(HasSubstr("one of the tasks that were running is to blame"),
                              HasSubstr("spin (version 1), ticket " + std::to_string(first.position())),
-                             HasSubstr("late (version 1), ticket " + std::to_string(second.position()))));
+                             HasSubstr("delayed_write (version 1), ticket " + std::to_string(second.position()))));
   });
 }
 
@@ -187,9 +187,9 @@ TEST_F(FaultTest, WaitersGetTheError) {
     small.ring_slots = 128;
     Runtime runtime(small);
     auto nothing = runtime.define("nothing", kNothing);
-    auto late = runtime.define<Late>("late", kLate);
+    auto delayed_write = runtime.define<DelayedWrite>("delayed_write", kDelayedWrite);
     auto words = filled<u32>(runtime, 16, 0);
-    const Ticket ticket = runtime.submit(late, words, u64{300'000'000});
+    const Ticket ticket = runtime.submit(delayed_write, words, u64{300'000'000});
     const Ticket behind = runtime.submit(nothing, drain);
     const std::vector<std::pair<const char*, std::function<void()>>> waits = {
         {"submit to a full ring",
@@ -224,7 +224,7 @@ TEST_F(FaultTest, WaitersGetTheError) {
       SCOPED_TRACE(waits[i].first);
       ASSERT_TRUE(told[i].has_value()) << "nothing was thrown";
       EXPECT_EQ(told[i]->kind(), errc::device_lost);
-      EXPECT_THAT(told[i]->message(), HasSubstr("late (version 1)"));
+      EXPECT_THAT(told[i]->message(), HasSubstr("delayed_write (version 1)"));
     }
   });
 }
@@ -234,17 +234,17 @@ TEST_F(FaultTest, WaitersGetTheError) {
 TEST_F(FaultTest, StoreThroughANumberNamesTheLastTasks) {
   in_a_child([] {
     Runtime runtime(options());
-    auto sly = runtime.define<void(u64)>("sly", R"(
-      DWELL_OPERATOR(sly)(dwell::Group g, dwell::u64 address) {
+    auto store_to_number = runtime.define<void(u64)>("store_to_number", R"(
+      DWELL_OPERATOR(store_to_number)(dwell::Group g, dwell::u64 address) {
         if (g.rank() == 0) *reinterpret_cast<volatile dwell::u32*>(address) = 1;
       })");
     EXPECT_TRUE(eventually([&] {
       try {
-        runtime.submit(sly, u64{16}).wait();
+        runtime.submit(store_to_number, u64{16}).wait();
         return false;
       } catch (const Error& error) {
         EXPECT_EQ(error.kind(), errc::device_lost);
-        EXPECT_THAT(error.message(), AllOf(HasSubstr("CUDA_ERROR_"), HasSubstr("sly (version 1)"), HasSubstr("on worker ")));
+        EXPECT_THAT(error.message(), AllOf(HasSubstr("CUDA_ERROR_"), HasSubstr("store_to_number (version 1)"), HasSubstr("on worker ")));
         return true;
       }
     }));

@@ -58,8 +58,8 @@ DWELL_OPERATOR(wild_write)(dwell::Group g, dwell::u32* address) {
   if (address != nullptr && g.rank() == 0) *const_cast<volatile dwell::u32*>(address) = 1;
 })";
 inline constexpr const char* kEndless = R"(
-DWELL_OPERATOR(endless)(dwell::Group g, dwell::u32* deadly) {
-  while (deadly != nullptr && dwell::device::now_ns() != 0) {}
+DWELL_OPERATOR(endless)(dwell::Group g, dwell::u32* address) {
+  while (address != nullptr && dwell::device::now_ns() != 0) {}
   g.sync();
 })";
 

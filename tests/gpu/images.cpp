@@ -14,8 +14,8 @@ class ImagesTest : public GpuTest {};
 using Map = void(Span<const u32>, Span<u32>);
 
 // Two hundred live values.
-constexpr const char* kCrowded = R"(
-DWELL_OPERATOR(crowded)(dwell::Group g, dwell::Span<const dwell::u32> in, dwell::Span<dwell::u32> out) {
+constexpr const char* kManyRegisters = R"(
+DWELL_OPERATOR(many_registers)(dwell::Group g, dwell::Span<const dwell::u32> in, dwell::Span<dwell::u32> out) {
   for (auto i : g.range(out.size())) {
     dwell::u32 v[200];
     const dwell::u32 x = in[i];
@@ -33,7 +33,7 @@ DWELL_OPERATOR(crowded)(dwell::Group g, dwell::Span<const dwell::u32> in, dwell:
   }
 })";
 
-u32 crowded(u32 x) {
+u32 many_registers(u32 x) {
   std::vector<u32> v(200);
   for (u32 k = 0; k < 200; ++k) v[k] = x * (2 * k + 1) + k;
   for (int round = 0; round < 3; ++round)
@@ -43,7 +43,7 @@ u32 crowded(u32 x) {
 
 // The same name and parameters, with few resources.
 constexpr const char* kModest = R"(
-DWELL_OPERATOR(crowded)(dwell::Group g, dwell::Span<const dwell::u32> in, dwell::Span<dwell::u32> out) {
+DWELL_OPERATOR(many_registers)(dwell::Group g, dwell::Span<const dwell::u32> in, dwell::Span<dwell::u32> out) {
   for (auto i : g.range(out.size())) out[i] = in[i];
 })";
 
@@ -89,7 +89,7 @@ std::vector<u32> counting(u32 count) {
 TEST_F(ImagesTest, LargeOperatorsAndSmallOnesRunBesideEachOther) {
   Runtime runtime(options());
   auto add = runtime.define<Add>("add", kAdd);
-  auto crowd = runtime.define<Map>("crowded", kCrowded);
+  auto many = runtime.define<Map>("many_registers", kManyRegisters);
   auto reverse = runtime.define<Map>("reverse", kReverse);
   constexpr u32 kRounds = 1000;
   constexpr u32 kOuts = 16;
@@ -97,20 +97,20 @@ TEST_F(ImagesTest, LargeOperatorsAndSmallOnesRunBesideEachOther) {
   auto from = runtime.allocate<u32>(kTable);
   from.write(in);
   auto cells = filled<u32>(runtime, 1, 0);
-  auto crowds = filled<u32>(runtime, kTable, 0);
+  auto computed = filled<u32>(runtime, kTable, 0);
   std::vector<Buffer<u32>> reversed;
   for (u32 i = 0; i < kOuts; ++i) reversed.push_back(filled<u32>(runtime, kTable, 0));
   for (u32 round = 0; round < kRounds; ++round) {
     for (u32 i = 0; i < 10; ++i) runtime.submit(add, cells, 0U, 1U);
     const u32 part = round * 128 % kTable;
-    runtime.submit(crowd, from.slice(part, 128), crowds.slice(part, 128));
+    runtime.submit(many, from.slice(part, 128), computed.slice(part, 128));
     runtime.submit(reverse, from, reversed[round % kOuts]);
-    if (round % 100 == 0) runtime.submit(crowd, from, crowds, groups(80));
+    if (round % 100 == 0) runtime.submit(many, from, computed, groups(80));
   }
   runtime.submit(reverse, from, reversed[0]).wait();  // throws if the memories overlap
   EXPECT_EQ(read(cells)[0], 10 * kRounds);
-  const std::vector<u32> got = read(crowds);
-  for (u32 i = 0; i < kTable; ++i) ASSERT_EQ(got[i], crowded(in[i])) << "element " << i;
+  const std::vector<u32> got = read(computed);
+  for (u32 i = 0; i < kTable; ++i) ASSERT_EQ(got[i], many_registers(in[i])) << "element " << i;
   const std::vector<u32> backwards(in.rbegin(), in.rend());
   for (const Buffer<u32>& out : reversed) EXPECT_EQ(read(out), backwards);
 }
@@ -131,16 +131,16 @@ TEST_F(ImagesTest, LargeOperatorCostsWorkersWhileInTheImage) {
   EXPECT_LE(small.registers, 64U);
   EXPECT_LT(small.shared_bytes, 8192U);
 
-  auto crowd = runtime.define<Map>("crowded", kModest);
+  auto many = runtime.define<Map>("many_registers", kModest);
   EXPECT_EQ(runtime.info().workers, small.workers);
-  crowd.redefine(kCrowded);
+  many.redefine(kManyRegisters);
   works();
   const RuntimeInfo many_registers = runtime.info();
   EXPECT_GT(many_registers.registers, 200U);
   EXPECT_LT(many_registers.workers, small.workers);
   EXPECT_LE(many_registers.crew, many_registers.workers);
   // A rollback needs no new image; the next image drops the version.
-  crowd.rollback();
+  many.rollback();
   EXPECT_EQ(runtime.info().registers, many_registers.registers);
   auto reverse = runtime.define<Map>("reverse", kReverse);
   works();
@@ -167,7 +167,7 @@ TEST_F(ImagesTest, LargeOperatorCostsWorkersWhileInTheImage) {
 TEST_F(ImagesTest, NothingIsLostWhenWorkersComeAndGo) {
   Runtime runtime(options());
   auto add = runtime.define<Add>("add", kAdd);
-  auto crowd = runtime.define<Map>("crowded", kModest);
+  auto many = runtime.define<Map>("many_registers", kModest);
   const std::vector<u32> in = counting(1024);
   auto from = runtime.allocate<u32>(in.size());
   from.write(in);
@@ -175,17 +175,17 @@ TEST_F(ImagesTest, NothingIsLostWhenWorkersComeAndGo) {
   const unsigned most = runtime.info().workers;
   Stream stream(runtime, add);
   for (int turn = 0; turn < 30; ++turn) {
-    crowd.redefine(kCrowded);
+    many.redefine(kManyRegisters);
     EXPECT_LT(runtime.info().workers, most);
-    runtime.submit(crowd, from, to, groups(8)).wait();
-    EXPECT_EQ(read(to)[turn], crowded(in[static_cast<std::size_t>(turn)]));
+    runtime.submit(many, from, to, groups(8)).wait();
+    EXPECT_EQ(read(to)[turn], many_registers(in[static_cast<std::size_t>(turn)]));
     // Until the large version is neither current nor the rollback target, and an image has been linked without it.
-    crowd.redefine(kModest);
-    crowd.redefine(std::string(kModest) + "\n");
-    runtime.submit(crowd, from, to, drain).wait();
-    crowd.redefine(kModest);
+    many.redefine(kModest);
+    many.redefine(std::string(kModest) + "\n");
+    runtime.submit(many, from, to, drain).wait();
+    many.redefine(kModest);
     EXPECT_EQ(runtime.info().workers, most);
-    runtime.submit(crowd, from, to, groups(8)).wait();
+    runtime.submit(many, from, to, groups(8)).wait();
     EXPECT_EQ(read(to), in);
   }
   stream.expect_all();
@@ -217,7 +217,7 @@ TEST_F(ImagesTest, OperatorWithoutRoomIsRefusedAndTheImageStays) {
     EXPECT_EQ(now.shared_bytes, before.shared_bytes);
     EXPECT_EQ(runtime.metrics().images, images);
   }
-  auto modest = runtime.define<Map>("crowded", kModest);
+  auto modest = runtime.define<Map>("many_registers", kModest);
   EXPECT_EQ(runtime.metrics().images, images + 1);
   auto from = filled<u32>(runtime, 10, 7);
   auto to = filled<u32>(runtime, 10, 0);
@@ -246,8 +246,8 @@ TEST_F(ImagesTest, OperatorBeyondALimitIsRefusedAndTheImageStays) {
   EXPECT_GT(before.constant_bytes, 0U);
   EXPECT_GE(before.barriers, 2U);
   Stream stream(runtime, add);
-  DWELL_EXPECT_ERROR(runtime.define("crowded", kCrowded), errc::resource_limit,
-                     AllOf(HasSubstr("'crowded'"), HasSubstr("the option limits.registers is 128"), HasSubstr("max_registers")));
+  DWELL_EXPECT_ERROR(runtime.define("many_registers", kManyRegisters), errc::resource_limit,
+                     AllOf(HasSubstr("'many_registers'"), HasSubstr("the option limits.registers is 128"), HasSubstr("max_registers")));
   DWELL_EXPECT_ERROR(runtime.define("reverse", kReverse), errc::resource_limit,
                      AllOf(HasSubstr("('reverse' 40960)"), HasSubstr("the option limits.shared_bytes is 16384")));
   EXPECT_EQ(runtime.metrics().images, images);
@@ -265,9 +265,9 @@ TEST_F(ImagesTest, OperatorsCostingTooManyWorkersAreRefused) {
   Runtime runtime(limited);
   auto add = runtime.define<Add>("add", kAdd);
   const std::string least = "the least is " + std::to_string(limited.limits.min_workers);
-  DWELL_EXPECT_ERROR(runtime.define("crowded", kCrowded), errc::resource_limit,
-                     AllOf(HasSubstr("'crowded'"), HasSubstr(least), HasSubstr("registers a thread"), HasSubstr("scratch_bytes")));
-  auto modest = runtime.define<Map>("crowded", kModest);
+  DWELL_EXPECT_ERROR(runtime.define("many_registers", kManyRegisters), errc::resource_limit,
+                     AllOf(HasSubstr("'many_registers'"), HasSubstr(least), HasSubstr("registers a thread"), HasSubstr("scratch_bytes")));
+  auto modest = runtime.define<Map>("many_registers", kModest);
   auto from = filled<u32>(runtime, 10, 7);
   auto to = filled<u32>(runtime, 10, 0);
   runtime.submit(modest, from, to).wait();

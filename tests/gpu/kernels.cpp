@@ -23,7 +23,7 @@ __global__ void line(Line l, float* y) { y[threadIdx.x] = l.slope * threadIdx.x 
 __global__ void over(int* x) { *x = 1; }
 __global__ void over(float* x) { *x = 2; }
 namespace { __global__ void hidden(int* x) { *x = 3; } }
-// Tells when it has started, runs until it is let go or `ns` are over, and then writes.
+// Sets latch[0], runs until latch[1] is set or for `ns`, and then writes.
 __global__ void slow(unsigned* latch, unsigned* to, unsigned long long ns) {
   unsigned long long start, now;
   asm volatile("mov.u64 %0, %globaltimer;" : "=l"(start));
@@ -37,8 +37,8 @@ __global__ void tile(float* y) {
   __syncthreads();
   y[threadIdx.x] = cells[blockDim.x - 1 - threadIdx.x];
 }
-// Meets all blocks of the grid `rounds` times, and counts the cells of neighbours that were not yet written by then, and the waits that
-// took ten seconds. `arrived` and `wrong` are 0, `cells` are one for each block.
+// Synchronizes all blocks of the grid `rounds` times. Counts in `wrong` the neighbours' cells that were not yet written, and the waits
+// that took ten seconds. `arrived` and `wrong` start at 0; `cells` has one for each block.
 __global__ void meet(unsigned* arrived, unsigned* cells, unsigned* wrong, unsigned rounds) {
   __shared__ bool late;
   volatile unsigned* const written = cells;

@@ -56,7 +56,7 @@ DWELL_OPERATOR(keep_warm)(dwell::Group g, dwell::Span<const dwell::u32> words, d
   dwell::u32 sum = 0;
   while (load<Order::relaxed, Scope::device>(&control[0]) == 0 && now_ns() - start < 100000000000ull)
     for (auto i : g.local_range(words.size())) sum += words[i];
-  if (sum == 1) control[2] = sum;  // or nobody would need the loads
+  if (sum == 1) control[2] = sum;  // keeps the compiler from removing the loads
   g.sync();
 })";
 using KeepWarm = void(Span<const u32>, Span<u32>);

@@ -31,13 +31,13 @@ DWELL_OPERATOR(axpy)(dwell::Group g, float a, dwell::Span<const float> x, dwell:
 using Axpy = void(float, Span<const float>, Span<float>);
 
 // Each group writes its number, and a sum over its threads.
-constexpr const char* kCensus = R"(
-DWELL_OPERATOR(census)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::Span<dwell::u32> all) {
+constexpr const char* kCountGroups = R"(
+DWELL_OPERATOR(count_groups)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::Span<dwell::u32> all) {
   const dwell::u32 sum = g.sum(g.rank() + g.index());
   if (g.rank() == 0) cells[g.index()] = sum;
   for (auto i : g.range(all.size())) all[i] += g.count();
 })";
-using Census = void(Span<u32>, Span<u32>);
+using CountGroups = void(Span<u32>, Span<u32>);
 
 // Reverses through the group's shared memory.
 constexpr const char* kReverse = R"(
@@ -72,12 +72,12 @@ TEST_F(TiersTest, PlainTasks) {
 TEST_F(TiersTest, WideTasks) {
   for (const Tier tier : kTiers) {
     Runtime runtime(with(tier));
-    auto census = runtime.define<Census>("census", kCensus);
+    auto count_groups = runtime.define<CountGroups>("count_groups", kCountGroups);
     expect(runtime, tier);
     constexpr u32 kGroups = 700;
     auto cells = filled<u32>(runtime, kGroups, 0);
     auto all = filled<u32>(runtime, 100'003, 0);
-    for (int round = 0; round < 20; ++round) runtime.submit(census, cells, all, groups(kGroups), link);
+    for (int round = 0; round < 20; ++round) runtime.submit(count_groups, cells, all, groups(kGroups), link);
     const std::vector<u32> counted = (runtime.wait_all(), read(cells));
     for (u32 i = 0; i < kGroups; ++i) ASSERT_EQ(counted[i], 127U * 64 + 128 * i) << "group " << i;
     EXPECT_THAT(read(all), testing::Each(20 * kGroups));
@@ -88,7 +88,7 @@ TEST_F(TiersTest, ChainsThroughManyOperators) {
   for (const Tier tier : kTiers) {
     Runtime runtime(with(tier));
     auto append = runtime.define<Append>("append", kAppend);
-    auto census = runtime.define<Census>("census", kCensus);
+    auto count_groups = runtime.define<CountGroups>("count_groups", kCountGroups);
     auto reverse = runtime.define<Reverse>("reverse", kReverse);
     expect(runtime, tier);
     auto number = filled<u32>(runtime, 1, 0);
@@ -97,7 +97,7 @@ TEST_F(TiersTest, ChainsThroughManyOperators) {
     for (u32 i = 0; i < 600; ++i) {
       runtime.submit(append, number, i, link);
       if (i % 3 == 0) runtime.submit(reverse, cells, link);
-      if (i % 5 == 0) runtime.submit(census, cells, all, groups(1 + i % 64), link);
+      if (i % 5 == 0) runtime.submit(count_groups, cells, all, groups(1 + i % 64), link);
     }
     EXPECT_EQ(read(number)[0], appended(600));
   }
