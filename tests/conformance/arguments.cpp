@@ -274,9 +274,9 @@ TEST_P(ArgumentsTest, ManyTasksWithLongArgumentsAreInFlight) {
 
 TEST_P(ArgumentsTest, BuffersNamedInLongArgumentsAreKeptAndWaitedFor) {
   Runtime runtime(options());
-  auto op = runtime.define<void(u64, Span<const u32>, Span<u32>, Blob<800>)>("late", R"(
+  auto op = runtime.define<void(u64, Span<const u32>, Span<u32>, Blob<800>)>("slow_copy", R"(
     struct Blob { dwell::u8 byte[800]; };
-    DWELL_OPERATOR(late)(dwell::Group g, dwell::u64 ns, dwell::Span<const dwell::u32> from, dwell::Span<dwell::u32> to, Blob blob) {
+    DWELL_OPERATOR(slow_copy)(dwell::Group g, dwell::u64 ns, dwell::Span<const dwell::u32> from, dwell::Span<dwell::u32> to, Blob blob) {
       const dwell::u64 start = dwell::device::now_ns();
       while (dwell::device::now_ns() - start < ns) {}
       g.sync();
@@ -561,20 +561,20 @@ TEST_P(ArgumentsTest, GroupsAreCounted) {
 }
 
 TEST_P(ArgumentsTest, APlainAddressReachesMemory) {
-  struct Where {
+  struct Range {
     u32* at;
     u64 count;
   };
   Runtime runtime(options());
-  auto fill = runtime.define<void(Where, Span<u32>, u32)>("fill", R"(
-    struct Where { dwell::u32* at; dwell::u64 count; };
-    DWELL_OPERATOR(fill)(dwell::Group g, Where where, dwell::Span<dwell::u32> bare, dwell::u32 value) {
-      for (auto i : g.local_range(where.count)) where.at[i] = value;
-      for (auto i : g.local_range(bare.size())) bare[i] = value + 1;
+  auto fill = runtime.define<void(Range, Span<u32>, u32)>("fill", R"(
+    struct Range { dwell::u32* at; dwell::u64 count; };
+    DWELL_OPERATOR(fill)(dwell::Group g, Range range, dwell::Span<dwell::u32> span, dwell::u32 value) {
+      for (auto i : g.local_range(range.count)) range.at[i] = value;
+      for (auto i : g.local_range(span.size())) span[i] = value + 1;
     })");
   auto buffer = runtime.allocate<u32>(20);
   auto host = runtime.allocate<u32>(20, Memory::host);
-  runtime.submit(fill, Where{buffer.data(), 20}, Span<u32>(host.data(), 20), 7U).wait();
+  runtime.submit(fill, Range{buffer.data(), 20}, Span<u32>(host.data(), 20), 7U).wait();
   EXPECT_THAT(read(buffer), testing::Each(7U));
   EXPECT_THAT(host.host(), testing::Each(8U));
 }

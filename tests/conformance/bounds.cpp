@@ -50,22 +50,22 @@ TEST_P(BoundsTest, InvalidElementIsNamed) {
 }
 
 TEST_P(BoundsTest, SubspansSharedMemoryAndAtomicOperationsAreChecked) {
-  constexpr const char* kWays = R"(
-DWELL_OPERATOR(ways)(dwell::Group g, unsigned way, dwell::Span<unsigned> x) {
+  constexpr const char* kAccess = R"(
+DWELL_OPERATOR(access)(dwell::Group g, unsigned kind, dwell::Span<unsigned> x) {
   const dwell::Span<unsigned> shared = g.shared<unsigned>(8);
   if (g.rank() != 0) return;
   shared[7] = 1;
-  if (way == 0) x[0] = shared[8];
-  if (way == 1) x.atomic_add(x.size(), 1u);
-  if (way == 2) x.subspan(3, 2)[0] = 1;
-  if (way == 3) x.subspan(2, 1)[1] = 1;
+  if (kind == 0) x[0] = shared[8];
+  if (kind == 1) x.atomic_add(x.size(), 1u);
+  if (kind == 2) x.subspan(3, 2)[0] = 1;
+  if (kind == 3) x.subspan(2, 1)[1] = 1;
 })";
   Runtime runtime(options());
-  const auto ways = runtime.define<void(unsigned, Span<unsigned>)>("ways", kWays, debug());
+  const auto access = runtime.define<void(unsigned, Span<unsigned>)>("access", kAccess, debug());
   const auto cells = filled<unsigned>(runtime, 4, 0);
-  const char* const expected[] = {"element 8 of a span of 8, at ways.op:6", "element 4 of a span of 4, at ways.op:7",
-                                  "2 elements from 3 on of a span of 4, at ways.op:8", "element 1 of a span of 1, at ways.op:9"};
-  for (unsigned way = 0; way < std::size(expected); ++way) expect_refused(runtime.submit(ways, way, cells), expected[way]);
+  const char* const expected[] = {"element 8 of a span of 8, at access.op:6", "element 4 of a span of 4, at access.op:7",
+                                  "2 elements from 3 on of a span of 4, at access.op:8", "element 1 of a span of 1, at access.op:9"};
+  for (unsigned kind = 0; kind < std::size(expected); ++kind) expect_refused(runtime.submit(access, kind, cells), expected[kind]);
   EXPECT_EQ(read(cells), std::vector<unsigned>(4, 0));
 }
 

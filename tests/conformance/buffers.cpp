@@ -91,8 +91,8 @@ TEST_P(BuffersTest, AllocationsBeyondTheMemoryAreRefused) {
 
 TEST_P(BuffersTest, ReadAndWriteWaitForTheTasksOnTheBuffer) {
   Runtime runtime(options());
-  auto late = runtime.define<void(u64, Span<u32>, Span<u32>)>("late", R"(
-    DWELL_OPERATOR(late)(dwell::Group g, dwell::u64 ns, dwell::Span<dwell::u32> from, dwell::Span<dwell::u32> to) {
+  auto slow_copy = runtime.define<void(u64, Span<u32>, Span<u32>)>("slow_copy", R"(
+    DWELL_OPERATOR(slow_copy)(dwell::Group g, dwell::u64 ns, dwell::Span<dwell::u32> from, dwell::Span<dwell::u32> to) {
       const dwell::u64 start = dwell::device::now_ns();
       while (dwell::device::now_ns() - start < ns) {}
       g.sync();
@@ -104,7 +104,7 @@ TEST_P(BuffersTest, ReadAndWriteWaitForTheTasksOnTheBuffer) {
     for (u32 turn = 0; turn < 20; ++turn) {
       // The second write must not reach the earlier task.
       from.write(counting(300, turn * 1000));
-      runtime.submit(late, 1'000'000ULL, from, to);
+      runtime.submit(slow_copy, 1'000'000ULL, from, to);
       from.write(counting(300, 7));
       ASSERT_EQ(read(to), counting(300, turn * 1000));
     }
@@ -131,21 +131,21 @@ TEST_P(BuffersTest, ReadAndWriteDoNotWaitForTasksOnOtherBuffers) {
 
 // ---- Users that come in unusual ways ----
 
-// Writes to its cells, late.
-constexpr const char* kLateFill = R"(
-DWELL_OPERATOR(late_fill)(dwell::Group g, dwell::Span<dwell::u32> to, dwell::u32 value) {
+// Writes to its cells after 200 us.
+constexpr const char* kSlowFill = R"(
+DWELL_OPERATOR(slow_fill)(dwell::Group g, dwell::Span<dwell::u32> to, dwell::u32 value) {
   const dwell::u64 start = dwell::device::now_ns();
   while (dwell::device::now_ns() - start < 200000) {}
   g.sync();
   for (auto i : g.range(to.size())) to[i] = value;
 })";
-using LateFill = void(Span<u32>, u32);
+using SlowFill = void(Span<u32>, u32);
 
 TEST_P(BuffersTest, ReadsWaitForTasksAtPlacesThatAThreadHadBefore) {
   // A thread that submits often has places in the ring that it fills later: before the tail of a read, and of an allocation.
   Runtime runtime(options());
   auto nothing = runtime.define("nothing", kNothing);
-  auto fill = runtime.define<LateFill>("late_fill", kLateFill);
+  auto fill = runtime.define<SlowFill>("slow_fill", kSlowFill);
   auto known = filled<u32>(runtime, 4, 0);
   constexpr u32 kTurns = kSanitized ? 50 : 300;
   std::optional<Buffer<u32>> fresh;
@@ -178,7 +178,7 @@ TEST_P(BuffersTest, ReadsWaitForTasksAtPlacesThatAThreadHadBefore) {
 
 TEST_P(BuffersTest, ThreadsReadWhatTheirTasksWrite) {
   Runtime runtime(options());
-  auto fill = runtime.define<LateFill>("late_fill", kLateFill);
+  auto fill = runtime.define<SlowFill>("slow_fill", kSlowFill);
   auto nothing = runtime.define("nothing", kNothing);
   constexpr u32 kThreads = 4;
   constexpr u32 kTurns = kSanitized ? 20 : 100;
@@ -200,7 +200,7 @@ TEST_P(BuffersTest, ThreadsReadWhatTheirTasksWrite) {
 TEST_P(BuffersTest, ReadsWaitForGraphsThatHaveComeToUseTheBuffer) {
   Runtime runtime(options());
   auto hold = runtime.define<Hold>("hold", kHold);
-  auto fill = runtime.define<LateFill>("late_fill", kLateFill);
+  auto fill = runtime.define<SlowFill>("slow_fill", kSlowFill);
   auto first = filled<u32>(runtime, 4, 0);
   auto second = filled<u32>(runtime, 4, 0);
   Graph graph;
@@ -223,7 +223,7 @@ TEST_P(BuffersTest, ReadsWaitForGraphsThatHaveComeToUseTheBuffer) {
 TEST_P(BuffersTest, CancelledAndFailedTasksAreUsersUntilTheyEnd) {
   Runtime runtime(options());
   auto hold = runtime.define<Hold>("hold", kHold);
-  auto fill = runtime.define<LateFill>("late_fill", kLateFill);
+  auto fill = runtime.define<SlowFill>("slow_fill", kSlowFill);
   auto fails = runtime.define<void(Span<u32>)>("fails", R"(
     DWELL_OPERATOR(fails)(dwell::Group g, dwell::Span<dwell::u32> to) {
       for (auto i : g.range(to.size())) to[i] = 7;

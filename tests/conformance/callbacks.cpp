@@ -23,7 +23,7 @@ struct World {
   std::function<void()> act;
   std::atomic<bool> called{false};
   Operator<> nothing;
-  Operator<> says;
+  Operator<> log_now;
   std::optional<Buffer<u32>> cells;
   std::optional<Watch> watch;
   std::optional<Orchestrator> jobs;
@@ -40,8 +40,8 @@ struct World {
     };
     runtime = std::make_shared<Runtime>(std::move(options));
     nothing = runtime->define("nothing", kNothing);
-    says = runtime->define("says",
-                           R"(DWELL_OPERATOR(says)(dwell::Group g) { if (g.rank() == 0) dwell::log(g, dwell::level::error, "now"); })");
+    log_now = runtime->define(
+        "log_now", R"(DWELL_OPERATOR(log_now)(dwell::Group g) { if (g.rank() == 0) dwell::log(g, dwell::level::error, "now"); })");
     cells.emplace(runtime->allocate<u32>(1));
   }
 };
@@ -79,7 +79,7 @@ const Kind kKinds[] = {
      }},
     {"DefinitionThatIsThere", true,
      [](World& w) { w.runtime->define_async("nothing", kNothing, {}, {.done = [&w](const auto&) { w.call(); }}); }},
-    {"Log", true, [](World& w) { w.runtime->submit(w.says); }},
+    {"Log", true, [](World& w) { w.runtime->submit(w.log_now); }},
     {"Warning", true,
      [](World& w) { w.runtime->submit(w.nothing).then([](const Ticket&) { throw std::runtime_error("so that it warns"); }); }},
     {"Watch", true, [](World& w) { w.watch.emplace(w.runtime->watch("queue", 1ms, [&w](const Inspection&) { w.call(); })); }},

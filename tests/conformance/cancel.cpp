@@ -185,8 +185,8 @@ TEST_P(CancelTest, EveryKindOfFailureCancelsEveryKindOfTask) {
   Setup all(options());
   auto longer = all.runtime.define("longer", long_step("longer", 60));
   auto longest = all.runtime.define("longest", long_step("longest", 400));
-  auto greedy = all.runtime.define("greedy", R"(
-    DWELL_OPERATOR(greedy)(dwell::Group g) { if (g.shared<dwell::u32>(1u << 28).size() != 0) g.fail(1); })");
+  auto too_much_scratch = all.runtime.define("too_much_scratch", R"(
+    DWELL_OPERATOR(too_much_scratch)(dwell::Group g) { if (g.shared<dwell::u32>(1u << 28).size() != 0) g.fail(1); })");
   const auto extra = [](auto value, u32 at) {
     for (u32 i = 0; i < std::size(value.word); ++i) value.word[i] = at + i;
     return value;
@@ -199,7 +199,7 @@ TEST_P(CancelTest, EveryKindOfFailureCancelsEveryKindOfTask) {
       case 3: return all.runtime.submit(longer, all.cells, at, code, extra(Extra<60>{}, at), groups(3), more...);
       case 4: return all.runtime.submit(longest, all.cells, at, code, extra(Extra<400>{}, at), more...);
       case 5: return all.runtime.submit(all.step, all.cells, at, code, drain, more...);
-      default: return all.runtime.submit(greedy, more...);
+      default: return all.runtime.submit(too_much_scratch, more...);
     }
   };
   constexpr u32 kTasks = 6;

@@ -14,8 +14,8 @@ DWELL_OPERATOR(count)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 
 using Count = void(Span<u32>, u32);
 
 // A gang that adds 1 to a cell in each group.
-constexpr const char* kTogether = R"(
-DWELL_OPERATOR(together)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 at) {
+constexpr const char* kCountInGang = R"(
+DWELL_OPERATOR(count_in_gang)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 at) {
   g.gang().sync();
   if (g.rank() == 0) dwell::device::fetch_add<dwell::device::Order::relaxed>(&cells[at], 1u);
 })";
@@ -72,7 +72,7 @@ TEST_P(CancelCallTest, ATaskThatWaitsNeverRuns) {
     SCOPED_TRACE(fetched ? "it waits on the device" : "it may be in the ring yet");
     Setup all(with_all_parts());
     auto add_padded = all.runtime.define("add_padded", kAddPadded);
-    auto together = all.runtime.define("together", kTogether);
+    auto count_in_gang = all.runtime.define("count_in_gang", kCountInGang);
     const Ticket held = all.occupy(false);
     const Ticket plain = all.runtime.submit(all.count, all.cells, 0U, after(held));
     const Ticket linked = all.runtime.submit(all.count, all.cells, 1U, link);
@@ -81,7 +81,7 @@ TEST_P(CancelCallTest, ATaskThatWaitsNeverRuns) {
     const Ticket wide = all.runtime.submit(all.count, all.cells, 4U, after(held), groups(7));
     const Ticket extensive = all.runtime.submit(add_padded, all.cells, 5U, Padded(1), after(held));
     const Ticket several = all.runtime.submit(all.count, all.cells, 6U, after_any_result(held, plain));
-    const Ticket gang_of_one = all.runtime.submit(together, all.cells, 7U, after(held), gang(1));
+    const Ticket gang_of_one = all.runtime.submit(count_in_gang, all.cells, 7U, after(held), gang(1));
     const Ticket hard = all.runtime.submit(all.count, all.cells, 8U, hard_link);
     const Ticket free = all.runtime.submit(all.count, all.cells, 9U);
     if (fetched) let_fetch();
@@ -188,11 +188,11 @@ TEST_P(CancelCallTest, QueuedGangNeverRuns) {
   Options given = options();
   if (on_cpu()) given.workers = 4;
   Setup all(given);
-  auto together = all.runtime.define("together", kTogether);
+  auto count_in_gang = all.runtime.define("count_in_gang", kCountInGang);
   const u32 most = all.runtime.info().workers;
   const Ticket held = all.occupy(false);
   std::vector<Ticket> gangs;
-  for (u32 i = 0; i < 6; ++i) gangs.push_back(all.runtime.submit(together, all.cells, i, gang(most)));
+  for (u32 i = 0; i < 6; ++i) gangs.push_back(all.runtime.submit(count_in_gang, all.cells, i, gang(most)));
   let_fetch();  // the first gang is being assembled
   for (const u32 i : {1U, 2U, 5U}) EXPECT_TRUE(all.runtime.cancel(gangs[i]));
   let_fetch();
@@ -206,7 +206,7 @@ TEST_P(CancelCallTest, QueuedGangNeverRuns) {
   }
   // The queue of gangs is intact.
   EXPECT_EQ(held.status(), status::ok);
-  EXPECT_EQ(all.runtime.submit(together, all.cells, 7U, gang(most)).status(), status::ok);
+  EXPECT_EQ(all.runtime.submit(count_in_gang, all.cells, 7U, gang(most)).status(), status::ok);
 }
 
 TEST_P(CancelCallTest, ALaunchThatWaitsNeverRuns) {

@@ -59,12 +59,12 @@ TEST_P(CaptureTest, TasksAreOrderedByTheMemoryThatTheyName) {
 
 TEST_P(CaptureTest, ReadersOfOneMemoryAreNotOrdered) {
   open();
-  const auto look = runtime->define<void(Span<const u32>, Span<u32>)>(
-      "look", "DWELL_OPERATOR(look)(dwell::Group, dwell::Span<const dwell::u32>, dwell::Span<dwell::u32>) {}\n");
+  const auto read_only = runtime->define<void(Span<const u32>, Span<u32>)>(
+      "read_only", "DWELL_OPERATOR(read_only)(dwell::Group, dwell::Span<const dwell::u32>, dwell::Span<dwell::u32>) {}\n");
   const auto from = filled<u32>(*runtime, 4, 0);
   const auto to = filled<u32>(*runtime, 4, 0);
   const Graph graph = runtime->capture([&] {
-    for (u32 i = 0; i < 4; ++i) runtime->submit(look, from, to.slice(i, 1));
+    for (u32 i = 0; i < 4; ++i) runtime->submit(read_only, from, to.slice(i, 1));
     runtime->submit(append, from, 1U);
   });
   const std::string dot = graph.dot();

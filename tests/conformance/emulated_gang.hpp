@@ -118,11 +118,11 @@ class EmulatedGang {
   m.end();
 }
 DWELL_OPERATOR()" +
-           name + R"()(Group, Span<u64> places) {
-  emulated::meet = reinterpret_cast<void (*)()>(places[0]);
-  emulated::shuffle = reinterpret_cast<u32 (*)(u32, u32)>(places[1]);
-  emulated::wait = reinterpret_cast<void (*)()>(places[2]);
-  places[3] = reinterpret_cast<u64>(&run_thread);
+           name + R"()(Group, Span<u64> addresses) {
+  emulated::meet = reinterpret_cast<void (*)()>(addresses[0]);
+  emulated::shuffle = reinterpret_cast<u32 (*)(u32, u32)>(addresses[1]);
+  emulated::wait = reinterpret_cast<void (*)()>(addresses[2]);
+  addresses[3] = reinterpret_cast<u64>(&run_thread);
 }
 )";
   }

@@ -55,8 +55,8 @@ DWELL_OPERATOR(spins)(dwell::Group, dwell::u64 ns) {
 };
 DWELL_ON_EVERY_DEVICE(FlightRecorderTest);
 
-constexpr const char* kTakes = R"(
-DWELL_OPERATOR(takes)(dwell::Group, float, dwell::u32) {}
+constexpr const char* kWithArguments = R"(
+DWELL_OPERATOR(with_arguments)(dwell::Group, float, dwell::u32) {}
 )";
 
 TEST_P(FlightRecorderTest, ErrorNamesAFileWithTheLastTasks) {
@@ -75,33 +75,33 @@ TEST_P(FlightRecorderTest, ErrorNamesAFileWithTheLastTasks) {
 
 TEST_P(FlightRecorderTest, HasArgumentsOfNodes) {
   Runtime runtime(brief());
-  const auto takes = runtime.define<void(float, u32)>("takes", kTakes);
+  const auto with_arguments = runtime.define<void(float, u32)>("with_arguments", kWithArguments);
   Graph graph;
-  graph.add(takes, 0.0F, 0U);  // the worker that begins runs this node, without a record
-  graph.add("second", takes, 2.5F, 7U);
-  const Node changed = graph.add(takes, 0.5F, 8U);
+  graph.add(with_arguments, 0.0F, 0U);  // the worker that begins runs this node, without a record
+  graph.add("second", with_arguments, 2.5F, 7U);
+  const Node changed = graph.add(with_arguments, 0.5F, 8U);
   GraphExec exec = runtime.instantiate(graph);
   runtime.launch(exec).wait();
   exec.set(changed, 1, 9U);
   runtime.launch(exec).wait();
   {
-    const auto gone = runtime.define<void(u32)>("gone", "DWELL_OPERATOR(gone)(dwell::Group, dwell::u32) {}\n");
-    Graph of_gone;
-    of_gone.add(gone, 3U);
-    of_gone.add(gone, 4U);
-    runtime.launch(runtime.instantiate(of_gone)).wait();
+    const auto released = runtime.define<void(u32)>("released", "DWELL_OPERATOR(released)(dwell::Group, dwell::u32) {}\n");
+    Graph released_graph;
+    released_graph.add(released, 3U);
+    released_graph.add(released, 4U);
+    runtime.launch(runtime.instantiate(released_graph)).wait();
   }
   static_cast<void>(runtime.metrics());  // collects ended launches
   runtime.launch(exec).wait();           // and releases that exec
   const live::Flight flight = failed(runtime);
   const std::string text = to_string(flight);
-  const std::vector<std::string> arguments = of_nodes(flight, "takes (version 1)");
+  const std::vector<std::string> arguments = of_nodes(flight, "with_arguments (version 1)");
   EXPECT_EQ(arguments.size(), 6U) << text;
   EXPECT_EQ(std::ranges::count(arguments, "(2.5, 7)"), 3) << text;
   EXPECT_EQ(std::ranges::count(arguments, "(0.5, 9) as set last"), 3) << text;
-  EXPECT_THAT(text, HasSubstr("  #1: gone (version 1) (4), node at "));
-  EXPECT_THAT(text, HasSubstr("  second: takes (version 1) (2.5, 7), node at "));
-  EXPECT_THAT(text, HasSubstr("  #2: takes (version 1) (0.5, 9) as set last, node at "));
+  EXPECT_THAT(text, HasSubstr("  #1: released (version 1) (4), node at "));
+  EXPECT_THAT(text, HasSubstr("  second: with_arguments (version 1) (2.5, 7), node at "));
+  EXPECT_THAT(text, HasSubstr("  #2: with_arguments (version 1) (0.5, 9) as set last, node at "));
 }
 
 TEST_P(FlightRecorderTest, ALaunchThatHangsHasTheNameOfItsGraph) {
@@ -125,20 +125,20 @@ TEST_P(FlightRecorderTest, ALaunchThatHangsHasTheNameOfItsGraph) {
 
 TEST_P(FlightRecorderTest, ReusedMemoryIsNotTakenForADestroyedGraph) {
   Runtime runtime(brief());
-  const auto takes = runtime.define<void(float, u32)>("takes", kTakes);
+  const auto with_arguments = runtime.define<void(float, u32)>("with_arguments", kWithArguments);
   std::optional<GraphExec> exec;
   constexpr u32 kExecs = 12;
   for (u32 i = 0; i < kExecs; ++i) {
     exec.reset();
     static_cast<void>(runtime.metrics());  // collects ended launches, so that the next exec gets the memory
     Graph graph;
-    graph.add(takes, 0.0F, 0U);
-    graph.add(takes, 1.0F, i);
+    graph.add(with_arguments, 0.0F, 0U);
+    graph.add(with_arguments, 1.0F, i);
     exec = runtime.instantiate(graph);
     runtime.launch(*exec).wait();
   }
   const live::Flight flight = failed(runtime);
-  const std::vector<std::string> arguments = of_nodes(flight, "takes (version 1)");
+  const std::vector<std::string> arguments = of_nodes(flight, "with_arguments (version 1)");
   // Another worker may run the first node.
   EXPECT_GE(arguments.size(), kExecs);
   EXPECT_LE(arguments.size(), 2 * kExecs);

@@ -203,8 +203,9 @@ TEST_P(GangTest, GangsThatCannotRunAreRefused) {
 }
 
 // Each group's element becomes the sum of its own and its neighbours'.
-constexpr const char* kByWords = R"(
-DWELL_OPERATOR(by_words)(dwell::Group g, dwell::Span<dwell::u64> words, dwell::Span<dwell::u32> cells, dwell::u32 first, dwell::u32 steps) {
+constexpr const char* kStepNumbered = R"(
+DWELL_OPERATOR(step_numbered)(dwell::Group g, dwell::Span<dwell::u64> words, dwell::Span<dwell::u32> cells, dwell::u32 first,
+                              dwell::u32 steps) {
   const dwell::Gang gang = g.gang();
   const dwell::Numbered<dwell::u32> vector(words);
   if (vector.size() != gang.size()) g.fail(1);
@@ -220,7 +221,7 @@ DWELL_OPERATOR(by_words)(dwell::Group g, dwell::Span<dwell::u64> words, dwell::S
 
 TEST_P(GangTest, NumberedWordsExchangeVectorsWithoutBarriers) {
   open();
-  const auto by_words = runtime->define<void(Span<std::uint64_t>, Span<u32>, u32, u32)>("by_words", kByWords);
+  const auto step_numbered = runtime->define<void(Span<std::uint64_t>, Span<u32>, u32, u32)>("step_numbered", kStepNumbered);
   const u32 many = kSanitized ? 50 : 1000;
   for (const u32 n : {1U, 2U, 3U, most}) {
     const auto words = runtime->allocate<std::uint64_t>(2 * n);
@@ -230,7 +231,7 @@ TEST_P(GangTest, NumberedWordsExchangeVectorsWithoutBarriers) {
     cells.write(expected);
     // Numbers continue from task to task, and wrap around.
     for (const u32 first : {1U, 1U + many, 0U - many / 2}) {
-      runtime->submit(by_words, words, cells, first, many, gang(n)).wait();
+      runtime->submit(step_numbered, words, cells, first, many, gang(n)).wait();
       for (u32 step = 0; step < many; ++step) {
         const std::vector<u32> before = expected;
         for (u32 i = 0; i < n; ++i) expected[i] = before[(i + n - 1) % n] + 3 * before[i] + before[(i + 1) % n];
@@ -242,15 +243,15 @@ TEST_P(GangTest, NumberedWordsExchangeVectorsWithoutBarriers) {
 
 TEST_P(GangTest, FailureOfAMemberFailsTheGang) {
   open();
-  const auto one_fails = runtime->define<void()>("one_fails", R"(
-    DWELL_OPERATOR(one_fails)(dwell::Group g) {
+  const auto fail_last = runtime->define<void()>("fail_last", R"(
+    DWELL_OPERATOR(fail_last)(dwell::Group g) {
       const dwell::Gang gang = g.gang();
       gang.sync();
       if (gang.rank() == gang.size() - 1) g.fail(42);
       gang.sync();
     })");
-  EXPECT_EQ(runtime->submit(one_fails, gang(most)).status(), 42);
-  EXPECT_EQ(runtime->submit(one_fails, gang(1)).status(), 42);
+  EXPECT_EQ(runtime->submit(fail_last, gang(most)).status(), 42);
+  EXPECT_EQ(runtime->submit(fail_last, gang(1)).status(), 42);
 }
 
 // Adds 1 to the cell of each group in each step, and 1 to `calls` in each call.
@@ -264,7 +265,7 @@ DWELL_OPERATOR(long_gang)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::
   if (gang.rank() == 0 && g.rank() == 0) fetch_add<Order::relaxed>(&calls[0], 1u);
   for (; state.step < steps; ++state.step) {
     if (g.rank() == 0) {
-      // That of the neighbour is as far as the step before.
+      // The neighbour has finished the previous step.
       if (load<Order::relaxed, Scope::device>(&cells[(gang.rank() + 1) % gang.size()]) < state.step) g.fail(2);
       fetch_add<Order::relaxed>(&cells[gang.rank()], 1u);
       const dwell::u64 start = now_ns();
@@ -332,12 +333,12 @@ TEST_P(GangTest, AnUrgentTaskGetsAWorkerOfAGangThatYields) {
 
 TEST_P(GangTest, InvalidBarrierIsRefused) {
   open();
-  const auto meets = runtime->define<void(u32, u32)>("meets", R"(
-    DWELL_OPERATOR(meets)(dwell::Group g, dwell::u32 name, dwell::u32 count) { g.gang().sync(name, count); })");
-  EXPECT_EQ(runtime->submit(meets, 7U, 2U, gang(2)).status(), status::ok);
-  DWELL_EXPECT_ERROR(runtime->submit(meets, 8U, 2U, gang(2)).wait(), errc::task_failed, HasSubstr("name beyond 7"));
-  EXPECT_EQ(runtime->submit(meets, ~0U, 2U, gang(2)).status(), status::no_barrier);
-  EXPECT_EQ(runtime->submit(meets, 0U, 3U, gang(2)).status(), status::no_barrier);
+  const auto sync_named = runtime->define<void(u32, u32)>("sync_named", R"(
+    DWELL_OPERATOR(sync_named)(dwell::Group g, dwell::u32 name, dwell::u32 count) { g.gang().sync(name, count); })");
+  EXPECT_EQ(runtime->submit(sync_named, 7U, 2U, gang(2)).status(), status::ok);
+  DWELL_EXPECT_ERROR(runtime->submit(sync_named, 8U, 2U, gang(2)).wait(), errc::task_failed, HasSubstr("name beyond 7"));
+  EXPECT_EQ(runtime->submit(sync_named, ~0U, 2U, gang(2)).status(), status::no_barrier);
+  EXPECT_EQ(runtime->submit(sync_named, 0U, 3U, gang(2)).status(), status::no_barrier);
 }
 
 TEST_P(GangTest, OnlyGangsMayYield) {

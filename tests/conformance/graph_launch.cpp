@@ -5,12 +5,12 @@ namespace dwell::test {
 namespace {
 
 // Launches two graphs alternately, `count` times each, in order.
-constexpr const char* kTurns = R"(
-DWELL_OPERATOR(turns)(dwell::Group g, dwell::Exec first, dwell::Exec second, dwell::u32 count) {
+constexpr const char* kAlternate = R"(
+DWELL_OPERATOR(alternate)(dwell::Group g, dwell::Exec first, dwell::Exec second, dwell::u32 count) {
   dwell::Child last = g.launch(first);
   for (dwell::u32 i = 1; i < 2 * count; ++i) last = g.launch_after(last, i % 2 == 0 ? first : second);
 })";
-using Turns = void(Exec, Exec, u32);
+using Alternate = void(Exec, Exec, u32);
 
 // Records its version: log[0] counts the entries behind it.
 std::string note_with(u32 value) {
@@ -40,9 +40,9 @@ TEST_P(GraphLaunchTest, ALaunchIsAChild) {
 DWELL_OPERATOR(copy_cell)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 from, dwell::u32 to) {
   if (g.rank() == 0) cells[to] = cells[from];
 })");
-  auto both = runtime->define<void(Exec, Span<u32>)>("both", R"(
+  auto spawn_and_launch = runtime->define<void(Exec, Span<u32>)>("spawn_and_launch", R"(
 DWELL_USES(copy_cell, dwell::Span<dwell::u32>, dwell::u32, dwell::u32)
-DWELL_OPERATOR(both)(dwell::Group g, dwell::Exec exec, dwell::Span<dwell::u32> cells) {
+DWELL_OPERATOR(spawn_and_launch)(dwell::Group g, dwell::Exec exec, dwell::Span<dwell::u32> cells) {
   const dwell::Child before = g.spawn(uses::copy_cell, cells, 3, 4);
   const dwell::Child launched = g.launch_after(before, exec);
   g.spawn_after({before, launched}, uses::copy_cell, cells, 2, 5);
@@ -51,13 +51,13 @@ DWELL_OPERATOR(both)(dwell::Group g, dwell::Exec exec, dwell::Span<dwell::u32> c
   auto cells = filled<u32>(*runtime, 7, 0);
   cells.write(std::vector<u32>{0, 0, 0, 9, 0, 0, 0});
   const GraphExec exec = guarded(cells, 0);
-  runtime->submit(both, exec, cells).wait();
+  runtime->submit(spawn_and_launch, exec, cells).wait();
   EXPECT_EQ(read(cells), (std::vector<u32>{0, 0, 1, 9, 9, 1, 1}));
 }
 
 TEST_P(GraphLaunchTest, LaunchesBehindEachOther) {
   prepare();
-  auto turns = runtime->define<Turns>("turns", kTurns);
+  auto alternate = runtime->define<Alternate>("alternate", kAlternate);
   auto number = filled<u32>(*runtime, 1, 0);
   GraphExec execs[2];
   for (u32 i = 0; i < 2; ++i) {
@@ -66,7 +66,7 @@ TEST_P(GraphLaunchTest, LaunchesBehindEachOther) {
     execs[i] = runtime->instantiate(chain);
   }
   constexpr u32 kCount = 100;
-  runtime->submit(turns, execs[0], execs[1], kCount).wait();
+  runtime->submit(alternate, execs[0], execs[1], kCount).wait();
   u32 expected = 0;
   for (u32 i = 0; i < kCount; ++i)
     for (u32 digit = 1; digit <= 4; ++digit) expected = expected * 31 + digit;
@@ -114,15 +114,15 @@ TEST_P(GraphLaunchTest, ManyThreadsLaunchManyExecs) {
     cells.push_back(filled<u32>(*runtime, 3 + 40, 0));
     execs.push_back(guarded(cells.back(), 40));
   }
-  auto all = runtime->define<void(Exec, Exec, Exec, Exec)>("all", R"(
-DWELL_OPERATOR(all)(dwell::Group g, dwell::Exec a, dwell::Exec b, dwell::Exec c, dwell::Exec d) {
+  auto launch_four = runtime->define<void(Exec, Exec, Exec, Exec)>("launch_four", R"(
+DWELL_OPERATOR(launch_four)(dwell::Group g, dwell::Exec a, dwell::Exec b, dwell::Exec c, dwell::Exec d) {
   g.launch(a); g.launch(b); g.launch(c); g.launch(d);
 })");
   std::vector<std::thread> threads;
   for (int thread = 0; thread < 3; ++thread)
     threads.emplace_back([&] {
       for (u32 i = 0; i < kRounds; ++i) {
-        runtime->submit(all, execs[0], execs[1], execs[2], execs[3]);
+        runtime->submit(launch_four, execs[0], execs[1], execs[2], execs[3]);
         runtime->launch(execs[i % kExecs]);
       }
     });
@@ -139,8 +139,8 @@ DWELL_OPERATOR(all)(dwell::Group g, dwell::Exec a, dwell::Exec b, dwell::Exec c,
 TEST_P(GraphLaunchTest, DifferentExecsOverlap) {
   prepare();
   auto meet = runtime->define<Meet>("meet", kMeet);
-  auto both = runtime->define<void(Exec, Exec)>("both", R"(
-DWELL_OPERATOR(both)(dwell::Group g, dwell::Exec a, dwell::Exec b) { g.launch(a); g.launch(b); })");
+  auto launch_two = runtime->define<void(Exec, Exec)>("launch_two", R"(
+DWELL_OPERATOR(launch_two)(dwell::Group g, dwell::Exec a, dwell::Exec b) { g.launch(a); g.launch(b); })");
   auto there = filled<u32>(*runtime, 1, 0);
   GraphExec execs[2];
   for (u32 i = 0; i < 2; ++i) {
@@ -148,7 +148,7 @@ DWELL_OPERATOR(both)(dwell::Group g, dwell::Exec a, dwell::Exec b) { g.launch(a)
     graph.add("meet", meet, there, 0U);
     execs[i] = runtime->instantiate(graph);
   }
-  runtime->submit(both, execs[0], execs[1]).wait();
+  runtime->submit(launch_two, execs[0], execs[1]).wait();
   there.write(std::vector<u32>{0});
   runtime->submit(repeat, execs[0], 1U);
   runtime->submit(repeat, execs[1], 1U);
@@ -158,9 +158,9 @@ DWELL_OPERATOR(both)(dwell::Group g, dwell::Exec a, dwell::Exec b) { g.launch(a)
 TEST_P(GraphLaunchTest, TaskFollowsChangesOfItsExec) {
   prepare();
   runtime->define<Hold>("hold", kHold);
-  auto late = runtime->define<void(Exec, Span<u32>)>("late", R"(
+  auto launch_after_hold = runtime->define<void(Exec, Span<u32>)>("launch_after_hold", R"(
 DWELL_USES(hold, dwell::Span<dwell::u32>)
-DWELL_OPERATOR(late)(dwell::Group g, dwell::Exec exec, dwell::Span<dwell::u32> latch) {
+DWELL_OPERATOR(launch_after_hold)(dwell::Group g, dwell::Exec exec, dwell::Span<dwell::u32> latch) {
   g.launch_after(g.spawn(uses::hold, latch), exec);
 })");
   auto number = filled<u32>(*runtime, 1, 0);
@@ -170,7 +170,7 @@ DWELL_OPERATOR(late)(dwell::Group g, dwell::Exec exec, dwell::Span<dwell::u32> l
   Graph graph;
   const Node node = graph.add(append, number, 1U);
   GraphExec exec = runtime->instantiate(graph);
-  const Ticket holds = runtime->submit(late, exec, latch.words());
+  const Ticket holds = runtime->submit(launch_after_hold, exec, latch.words());
   latch.await();
   exec.set(node, 1, 2U);  // sent with a launch without nodes, like new versions
   const Ticket task = runtime->submit(repeat, exec, 1U);

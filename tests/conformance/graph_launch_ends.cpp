@@ -65,8 +65,8 @@ TEST_P(GraphLaunchEndsTest, OwnFailureNamesNoNode) {
   Options few = options();
   few.ring_slots = 128;
   prepare(few);
-  auto both = runtime->define<void(Exec, u32)>("both", R"(
-DWELL_OPERATOR(both)(dwell::Group g, dwell::Exec exec, dwell::u32 count) {
+  auto launch_and_fail = runtime->define<void(Exec, u32)>("launch_and_fail", R"(
+DWELL_OPERATOR(launch_and_fail)(dwell::Group g, dwell::Exec exec, dwell::u32 count) {
   for (dwell::u32 i = 0; i < count; ++i) g.launch(exec);
   g.fail(3);
 })");
@@ -76,10 +76,10 @@ DWELL_OPERATOR(both)(dwell::Group g, dwell::Exec exec, dwell::u32 count) {
   // Once for each position of the ring.
   for (u32 i = 0; i < few.ring_slots; ++i) EXPECT_EQ(runtime->submit(repeat, exec, 1U).status(), 7);
   for (u32 i = 0; i < few.ring_slots; ++i)
-    DWELL_EXPECT_ERROR(runtime->submit(both, exec, 0U).wait(), errc::task_failed,
+    DWELL_EXPECT_ERROR(runtime->submit(launch_and_fail, exec, 0U).wait(), errc::task_failed,
                        AllOf(HasSubstr("failed with code 3"), Not(HasSubstr("operators launched"))));
   // The task's own failure comes first, though the node failed too.
-  DWELL_EXPECT_ERROR(runtime->submit(both, exec, 1U).wait(), errc::task_failed,
+  DWELL_EXPECT_ERROR(runtime->submit(launch_and_fail, exec, 1U).wait(), errc::task_failed,
                      AllOf(HasSubstr("(version 1) failed with code 3; "), HasSubstr("'failing' (operator fail) failed with code 7")));
 }
 
@@ -104,10 +104,10 @@ DWELL_OPERATOR(store)(dwell::Group g, dwell::Span<dwell::Exec> to, dwell::Exec e
   if (g.rank() == 0) to[0] = exec;
   for (dwell::u32 i = 0; i < count; ++i) g.launch(exec);
 })");
-  auto again = runtime->define<void(Span<Exec>, u32)>("again", R"(
-DWELL_USES(again, dwell::Span<dwell::Exec>, dwell::u32)
-DWELL_OPERATOR(again)(dwell::Group g, dwell::Span<dwell::Exec> from, dwell::u32 depth) {
-  if (depth != 0) g.spawn(uses::again, from, depth - 1);
+  auto launch_stored = runtime->define<void(Span<Exec>, u32)>("launch_stored", R"(
+DWELL_USES(launch_stored, dwell::Span<dwell::Exec>, dwell::u32)
+DWELL_OPERATOR(launch_stored)(dwell::Group g, dwell::Span<dwell::Exec> from, dwell::u32 depth) {
+  if (depth != 0) g.spawn(uses::launch_stored, from, depth - 1);
   else g.launch(from[0]);
 })");
   auto memory = runtime->allocate<Exec>(1);
@@ -115,7 +115,7 @@ DWELL_OPERATOR(again)(dwell::Group g, dwell::Span<dwell::Exec> from, dwell::u32 
   GraphExec execs[2];
   {
     Graph graph;
-    graph.add(add, cells, 0U, 1U).after(graph.add(again, memory, 2U));
+    graph.add(add, cells, 0U, 1U).after(graph.add(launch_stored, memory, 2U));
     execs[0] = runtime->instantiate(graph);
     Graph around;
     around.add(repeat, execs[0], 1U);

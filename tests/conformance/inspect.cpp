@@ -119,15 +119,15 @@ TEST_P(InspectTest, VariableBelongsToTheCurrentVersion) {
 
 TEST_P(InspectTest, SeqlockIsNeverReadHalfWritten) {
   Runtime runtime(options());
-  auto run = runtime.define<void(Span<u32>)>("run", R"(
+  auto store_pairs = runtime.define<void(Span<u32>)>("store_pairs", R"(
 struct Pair { dwell::u64 a; dwell::u64 b; dwell::u32 c[6]; };
-dwell::Seqlock<Pair> both;
-DWELL_INSPECT_MEMBERS(both, a, b, c)
-DWELL_OPERATOR(run)(dwell::Group g, dwell::Span<dwell::u32> stop) {
+dwell::Seqlock<Pair> pair;
+DWELL_INSPECT_MEMBERS(pair, a, b, c)
+DWELL_OPERATOR(store_pairs)(dwell::Group g, dwell::Span<dwell::u32> stop) {
   if (g.rank() != 0) return;
   for (dwell::u32 i = 1; dwell::device::load<dwell::device::Order::relaxed, dwell::device::Scope::system>(&stop[0]) == 0; ++i) {
-    both.store({i, ~dwell::u64(i), {i, i, i, i, i, i}});
-    // What never stands still is never read whole.
+    pair.store({i, ~dwell::u64(i), {i, i, i, i, i, i}});
+    // Pauses, since a value that changes all the time is never read whole.
     const dwell::u64 begun = dwell::device::now_ns();
     while (i % 64 == 0 && dwell::device::now_ns() - begun < 200000) {}
   }
@@ -135,16 +135,16 @@ DWELL_OPERATOR(run)(dwell::Group g, dwell::Span<dwell::u32> stop) {
 )");
   auto stop = runtime.allocate<u32>(1, Memory::host);
   stop.data()[0] = 0;
-  const Ticket ticket = runtime.submit(run, stop);
+  const Ticket ticket = runtime.submit(store_pairs, stop);
   u64 last = 0;
   int changes = 0;
   const auto end = std::chrono::steady_clock::now() + 10s;
   for (int i = 0; (i < 500 || changes < 3) && std::chrono::steady_clock::now() < end; ++i) {
-    const Inspection both = runtime.inspect("both");
-    if (!both.whole) continue;
-    const u64 a = both.as<u64>("a");
-    ASSERT_TRUE(a == 0 || both.as<u64>("b") == ~a);
-    ASSERT_THAT(both.at("c").elements<u32>(), Each(static_cast<u32>(a)));
+    const Inspection pair = runtime.inspect("pair");
+    if (!pair.whole) continue;
+    const u64 a = pair.as<u64>("a");
+    ASSERT_TRUE(a == 0 || pair.as<u64>("b") == ~a);
+    ASSERT_THAT(pair.at("c").elements<u32>(), Each(static_cast<u32>(a)));
     changes += a != last ? 1 : 0;
     last = a;
   }

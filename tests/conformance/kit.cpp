@@ -23,7 +23,7 @@ TEST_P(KitTest, RangeSuitsTheDevicesMemoryAccess) {
         const dwell::u64 thread = dwell::u64(g.index()) * g.size() + g.rank();
         if (count == 0) first[thread] = i;
         if (count == 1) strides[thread] = i - before;
-        if (count > 1 && i - before != strides[thread]) strides[thread] = 0;  // not the same all over
+        if (count > 1 && i - before != strides[thread]) strides[thread] = 0;  // the strides of this thread differ
         before = i;
         ++count;
       }
@@ -151,7 +151,7 @@ TEST_P(KitTest, TransformTakesAnyTypesAndNumbersOfInputs) {
       g.transform(triples, [](u8 a, u16 b, double c) { return Triple{a, b, static_cast<u32>(c)}; }, bytes, words, doubles);
       g.transform(larges, [](u16 a) { return Large{{a, 1, 2, 3}}; }, words);
       g.transform(ones, [] { return 1; });
-      // Each thread replaces what it may not have written itself.
+      // A thread may replace elements that another one wrote.
       g.sync();
       g.transform(triples, [](Triple a) { return Triple{a.c, a.b, a.a + 1}; }, triples);
       g.transform(ones, [](u8 a, u8 b) { return static_cast<u8>(a + b); }, ones, bytes);
@@ -298,7 +298,7 @@ TEST_P(KitTest, ReduceCombinesAllElementsOfASpanInEachGroup) {
       const u64 sum = g.reduce(x, u64(7), [](u64 a, u64 b) { return a + b; });
       const u32 most = g.reduce(x, 5u, [](u32 a, u32 b) { return a < b ? b : a; });
       const u32 all = g.reduce(bytes, 3u, [](u32 a, u32 b) { return a + b; });
-      // All threads must have the same.
+      // All threads must get the same results.
       const u32 agree = g.sum(sum == out[3] && most == out[4] && all == out[5] ? 1u : 0u);
       if (g.rank() == g.size() - 1) {
         out[8 * g.index() + 8] = sum;

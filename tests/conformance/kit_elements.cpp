@@ -25,7 +25,7 @@ void count(dwell::Group g, dwell::Span<T> x, dwell::order o, dwell::scope s) {
     while (!x.atomic_compare_exchange(3, seen, seen + T(2), o, s)) {}
     if (i == 4999) x.atomic_store(4, x.atomic_load(4, o, s) + value, o, s);
     x.atomic_exchange(5, value, o, s);
-    if (x.atomic_add(6, T(1)) == T(0)) x[7] = T(1);  // one is the first
+    if (x.atomic_add(6, T(1)) == T(0)) x[7] = T(1);  // exactly one addition finds 0
   }
 }
 template <class T>

@@ -11,8 +11,8 @@ DWELL_ON_EVERY_DEVICE(LeaseTest);
 
 // Runs until the runtime asks for the worker, at most three seconds: then it fails with code 98. Sets the second of two words when it
 // begins.
-constexpr const char* kPolite = R"(
-DWELL_OPERATOR(polite)(dwell::Group g, dwell::Span<dwell::u64> ran_ns) {
+constexpr const char* kUntilYield = R"(
+DWELL_OPERATOR(until_yield)(dwell::Group g, dwell::Span<dwell::u64> ran_ns) {
   const dwell::u64 start = dwell::device::now_ns();
   if (g.rank() == 0 && ran_ns.size() > 1)
     dwell::device::store<dwell::device::Order::relaxed, dwell::device::Scope::system>(&ran_ns[1], dwell::u64{1});
@@ -28,7 +28,7 @@ DWELL_OPERATOR(polite)(dwell::Group g, dwell::Span<dwell::u64> ran_ns) {
   }
   if (g.rank() == 0) ran_ns[0] = dwell::device::now_ns() - start;
 })";
-using Polite = void(Span<u64>);
+using UntilYield = void(Span<u64>);
 
 TEST_P(LeaseTest, NothingRunsWhileParked) {
   Runtime runtime(options());
@@ -113,10 +113,10 @@ TEST_P(LeaseTest, ARingFilledWhileParkedRunsOnResume) {
   small.ring_slots = 128;
   Runtime runtime(small);
   auto add = runtime.define<Add>("add", kAdd);
-  auto extensive = runtime.define<void(Span<u32>, u32, Long)>("extensive", R"(
+  auto multi_slot = runtime.define<void(Span<u32>, u32, Long)>("multi_slot", R"(
     struct Long { dwell::u32 word[80]; };
-    DWELL_OPERATOR(extensive)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 at, Long all) {
-      if (g.rank() == 0) dwell::device::fetch_add<dwell::device::Order::relaxed>(&cells[at], all.word[79]);
+    DWELL_OPERATOR(multi_slot)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 at, Long payload) {
+      if (g.rank() == 0) dwell::device::fetch_add<dwell::device::Order::relaxed>(&cells[at], payload.word[79]);
     })");
   Long one{};
   one.word[79] = 1;
@@ -139,8 +139,8 @@ TEST_P(LeaseTest, ARingFilledWhileParkedRunsOnResume) {
         case drained: ticket = runtime.try_submit(add, cells, at, 1U, drain); break;
         case wide_link: ticket = runtime.try_submit(add, cells, at, 1U, groups(5), link); break;
         case wide_drain: ticket = runtime.try_submit(add, cells, at, 1U, groups(5), drain); break;
-        case lengthy: ticket = runtime.try_submit(extensive, cells, at, one); break;
-        default: ticket = runtime.try_submit(extensive, cells, at, one, link); break;
+        case lengthy: ticket = runtime.try_submit(multi_slot, cells, at, one); break;
+        default: ticket = runtime.try_submit(multi_slot, cells, at, one, link); break;
       }
       if (!ticket) break;
       expected[at] = shape == wide || shape == wide_link || shape == wide_drain ? 5 : 1;
@@ -349,11 +349,11 @@ TEST_P(LeaseTest, ShouldYieldIsTrueOnceTheLeaseIsOver) {
     some.lease = 20ms;
     some.idle = 1s;
     Runtime runtime(some);
-    auto polite = runtime.define<Polite>("polite", kPolite);
+    auto until_yield = runtime.define<UntilYield>("until_yield", kUntilYield);
     auto ran = filled<u64>(runtime, workers, 0);
     // One task for each worker, so that no idle worker watches the clock.
     std::vector<Ticket> tickets;
-    for (unsigned i = 0; i < workers; ++i) tickets.push_back(runtime.submit(polite, ran.slice(i, 1)));
+    for (unsigned i = 0; i < workers; ++i) tickets.push_back(runtime.submit(until_yield, ran.slice(i, 1)));
     for (const Ticket& ticket : tickets) EXPECT_EQ(ticket.status(), status::ok) << "should_yield never became true";
     for (const u64 ns : read(ran)) EXPECT_LT(ns, 1'000'000'000U);
   }
@@ -365,8 +365,8 @@ TEST_P(LeaseTest, ShouldYieldIsFalseWhileTheLeaseLasts) {
   calm.lease = 5s;
   calm.idle = 100us;
   Runtime runtime(calm);
-  auto patient = runtime.define<void(u64, Span<u32>)>("patient", R"(
-    DWELL_OPERATOR(patient)(dwell::Group g, dwell::u64 ns, dwell::Span<dwell::u32> yielded) {
+  auto poll_yield = runtime.define<void(u64, Span<u32>)>("poll_yield", R"(
+    DWELL_OPERATOR(poll_yield)(dwell::Group g, dwell::u64 ns, dwell::Span<dwell::u32> yielded) {
       const dwell::u64 start = dwell::device::now_ns();
       dwell::u32 seen = 0;
       while (dwell::device::now_ns() - start < ns) seen |= g.should_yield() ? 1u : 0u;
@@ -374,7 +374,7 @@ TEST_P(LeaseTest, ShouldYieldIsFalseWhileTheLeaseLasts) {
       if (g.rank() == 0) yielded[0] = seen;
     })");
   auto yielded = filled<u32>(runtime, 1, 7);
-  runtime.submit(patient, u64{50'000'000}, yielded).wait();
+  runtime.submit(poll_yield, u64{50'000'000}, yielded).wait();
   EXPECT_EQ(read(yielded)[0], 0U);
 }
 
@@ -382,10 +382,10 @@ TEST_P(LeaseTest, ShouldYieldIsTrueForALongTaskOnceTheHostParks) {
   Options calm = options();
   calm.lease = 5s;
   Runtime runtime(calm);
-  auto polite = runtime.define<Polite>("polite", kPolite);
+  auto until_yield = runtime.define<UntilYield>("until_yield", kUntilYield);
   auto words = runtime.allocate<u64>(2, Memory::host);
   words.write(std::vector<u64>(2, 0));
-  const Ticket ticket = runtime.submit(polite, words);
+  const Ticket ticket = runtime.submit(until_yield, words);
   ASSERT_TRUE(eventually([&] { return std::atomic_ref(words.host()[1]).load() != 0; }, 20s)) << "the task does not start";
   runtime.park();
   ASSERT_TRUE(ticket.done());

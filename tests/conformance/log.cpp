@@ -52,7 +52,7 @@ class LogTest : public DeviceTest {
 DWELL_ON_EVERY_DEVICE(LogTest);
 
 // An operator that logs its number.
-std::string saying(const std::string& severity = "info", const std::string& what = "says") {
+std::string say_source(const std::string& severity = "info", const std::string& what = "says") {
   return "DWELL_OPERATOR(say)(dwell::Group g, dwell::u32 number) {\n"
          "  if (g.rank() == 0) dwell::log(g, dwell::level::" +
          severity + ", \"" + what + " {}\", number);\n}\n";
@@ -61,7 +61,7 @@ using Say = void(u32);
 
 TEST_P(LogTest, LineHasItsOriginAndTime) {
   Runtime runtime(logging());
-  auto say = runtime.define<Say>("say", saying("warning"));
+  auto say = runtime.define<Say>("say", say_source("warning"));
   const auto before = Clock::now();
   const Ticket ticket = runtime.submit(say, 7U);
   ticket.wait();
@@ -141,7 +141,7 @@ TEST_P(LogTest, EachThreadThatCallsLogsALine) {
 
 TEST_P(LogTest, WideTasksNodesAndTasksOfOperators) {
   Runtime runtime(logging());
-  auto say = runtime.define<Say>("say", saying());
+  auto say = runtime.define<Say>("say", say_source());
   auto wide = runtime.define<void()>("wide", R"(
     DWELL_OPERATOR(wide)(dwell::Group g) {
       if (g.rank() == 0) dwell::log(g, dwell::level::info, "group {}", g.index());
@@ -149,7 +149,7 @@ TEST_P(LogTest, WideTasksNodesAndTasksOfOperators) {
   auto parent = runtime.define<void()>("parent", R"(
     DWELL_USES(say, dwell::u32)
     DWELL_OPERATOR(parent)(dwell::Group g) {
-      if (g.rank() == 0) dwell::log(g, dwell::level::info, "makes one");
+      if (g.rank() == 0) dwell::log(g, dwell::level::info, "spawns one");
       g.spawn(uses::say, 5u);
     })");
   const auto of = [&](std::uint64_t first) {
@@ -190,7 +190,7 @@ TEST_P(LogTest, WideTasksNodesAndTasksOfOperators) {
   made.wait();
   ASSERT_EQ(lines(runtime).size(), 46U);
   const auto both = of(44);
-  EXPECT_EQ(both[0].text, "makes one");
+  EXPECT_EQ(both[0].text, "spawns one");
   EXPECT_TRUE(both[0].has_position);
   EXPECT_EQ(both[0].position, made.position());
   EXPECT_EQ(both[1].text, "says 5");
@@ -242,7 +242,7 @@ TEST_P(LogTest, NodesNameTheTicketOfTheirLaunch) {
   for (const std::uint64_t first : {0x1'A5C3'0FC0ULL, 0x2'FFFF'FFC0ULL}) {
     lines_->all.clear();
     Runtime runtime = detail::open_at(first, with);
-    auto say = runtime.define<Say>("say", saying());
+    auto say = runtime.define<Say>("say", say_source());
     LoggingGraph one(runtime, say);
     LoggingGraph other(runtime, say);
     std::vector<std::uint64_t> launched;
@@ -267,14 +267,14 @@ TEST_P(LogTest, NodesOfGraphsThatOperatorsLaunchHaveNoTicket) {
   Options with = logging();
   with.log.ring_lines = 4096;
   Runtime runtime(with);
-  auto say = runtime.define<Say>("say", saying());
-  auto twice = runtime.define<void(Exec)>("twice", R"(
-    DWELL_OPERATOR(twice)(dwell::Group g, dwell::Exec exec) { g.launch_after(g.launch(exec), exec); })");
+  auto say = runtime.define<Say>("say", say_source());
+  auto launch_twice = runtime.define<void(Exec)>("launch_twice", R"(
+    DWELL_OPERATOR(launch_twice)(dwell::Group g, dwell::Exec exec) { g.launch_after(g.launch(exec), exec); })");
   LoggingGraph graph(runtime, say);
   std::vector<std::uint64_t> launched;
   for (u32 i = 0; i < kRounds; ++i) {
     launched.push_back(graph.launch(runtime, i).position());
-    runtime.submit(twice, graph.exec());
+    runtime.submit(launch_twice, graph.exec());
   }
   runtime.wait_all();
   std::vector<std::size_t> counts(kRounds);
@@ -298,7 +298,7 @@ TEST_P(LogTest, NodesOfGraphsThatOperatorsLaunchHaveNoTicket) {
 
 TEST_P(LogTest, LinesArriveWhileTheLoopRuns) {
   Runtime runtime(logging());
-  auto say = runtime.define<Say>("say", saying());
+  auto say = runtime.define<Say>("say", say_source());
   auto hold = runtime.define<Hold>("hold", kHold);
   Latch latch(runtime);
   runtime.submit(hold, latch.words());
@@ -311,11 +311,11 @@ TEST_P(LogTest, LinesArriveWhileTheLoopRuns) {
 
 TEST_P(LogTest, LinesHaveTheirVersion) {
   Runtime runtime(logging());
-  auto say = runtime.define<Say>("say", saying("info", "version 1 says"));
+  auto say = runtime.define<Say>("say", say_source("info", "version 1 says"));
   std::vector<std::string> expected;
   u32 number = 0;
   for (u32 version = 1; version <= 4; ++version) {
-    if (version > 1) say.redefine(saying("info", "version " + std::to_string(version) + " says"));
+    if (version > 1) say.redefine(say_source("info", "version " + std::to_string(version) + " says"));
     for (int i = 0; i < 50; ++i) {
       runtime.submit(say, number);
       expected.push_back("version " + std::to_string(version) + " says " + std::to_string(number++));
@@ -358,14 +358,14 @@ TEST_P(LogTest, PendingLinesKeepTheirVersionAndFormat) {
     keep(record);
   };
   Runtime runtime(with);
-  auto say = runtime.define<Say>("say", saying("info", "version 1 says"));
+  auto say = runtime.define<Say>("say", say_source("info", "version 1 says"));
   runtime.submit(say, 0U).wait();
   ASSERT_TRUE(eventually([&] { return hurdle.entered(); }));
   std::vector<std::string> expected{"version 1 says 0"};
   u32 number = 1;
   for (u32 version = 2; version <= 6; ++version) {
     // Each version takes the opcode of an earlier one, whose image goes.
-    say.redefine(saying("info", "version " + std::to_string(version) + " says"));
+    say.redefine(say_source("info", "version " + std::to_string(version) + " says"));
     for (int i = 0; i < 10; ++i) {
       runtime.submit(say, number);
       expected.push_back("version " + std::to_string(version) + " says " + std::to_string(number++));
@@ -438,7 +438,7 @@ TEST_P(LogTest, SlowSinkBlocksNothingAndErrorsAreDroppedLast) {
       for (dwell::u32 i = 0; i < lines; ++i) dwell::log(g, dwell::level::info, "{}", i);
       for (int i = 0; i < 8; ++i) dwell::log(g, dwell::level::error, "{}", i);
     })");
-  auto say = runtime.define<Say>("say", saying());
+  auto say = runtime.define<Say>("say", say_source());
   runtime.submit(say, 0U).wait();
   // The sink blocks on its first line.
   ASSERT_TRUE(eventually([&] {
@@ -456,7 +456,7 @@ TEST_P(LogTest, KeptLinesAreReadLaterAndByMany) {
   Options with = logging();
   with.log.kept = 10;
   Runtime runtime(with);
-  auto say = runtime.define<Say>("say", saying());
+  auto say = runtime.define<Say>("say", say_source());
   for (u32 i = 0; i < 25; ++i) runtime.submit(say, i).wait();
   static_cast<void>(lines(runtime));
   Logs logs = runtime.logs();
@@ -492,7 +492,7 @@ TEST_P(LogTest, FilesAreRotated) {
     with.log.file_bytes = 2000;
     with.log.files = 3;
     Runtime runtime(with);
-    auto say = runtime.define<Say>("say", saying());
+    auto say = runtime.define<Say>("say", say_source());
     for (u32 i = 0; i < 100; ++i) {
       runtime.submit(say, i).wait();
       if (i % 10 == 9) static_cast<void>(runtime.logs());
@@ -515,7 +515,7 @@ TEST_P(LogTest, LinesBeyondTheLimitOfASiteAreCounted) {
   Options with = logging();
   with.log.per_site_per_second = 5;
   Runtime runtime(with);
-  auto say = runtime.define<Say>("say", saying());
+  auto say = runtime.define<Say>("say", say_source());
   auto storm = runtime.define<void(u32)>("storm", kStorm);
   for (u32 i = 0; i < 50; ++i) runtime.submit(say, i).wait();
   static_cast<void>(lines(runtime));
@@ -567,7 +567,7 @@ TEST_P(LogTest, TheCallbackMayUseTheRuntimeButNotCloseIt) {
   };
   Runtime runtime(with);
   used = &runtime;
-  auto say = runtime.define<Say>("say", saying());
+  auto say = runtime.define<Say>("say", say_source());
   for (u32 i = 0; i < 2; ++i) {
     runtime.submit(say, i).wait();
     static_cast<void>(lines(runtime));
@@ -598,7 +598,7 @@ TEST_P(LogTest, LinesSurviveATaskThatHangs) {
       if (g.rank() != 0) return;
       dwell::log(g, dwell::level::error, "hangs now");
       while (load<Order::acquire, Scope::system>(&latch[1]) == 0) relax(127);
-      store<Order::release, Scope::system>(&latch[0], 1u);  // read by the test, which may take the latch away then
+      store<Order::release, Scope::system>(&latch[0], 1u);  // read by the test, which may then free the latch
     })");
   std::vector<u32> words(2);
   auto latch = runtime.wrap(words.data(), words.size());

@@ -198,10 +198,10 @@ TEST_P(MetricsTest, TimingCanBeEnabledWhileItRuns) {
 TEST_P(MetricsTest, SampleHasWaitsAndBytesOfTasks) {
   Runtime runtime(with_all_parts());
   const auto spins = runtime.define<void(u64)>("spins", spins_as("spins"));
-  constexpr const char* kNames = "DWELL_OPERATOR(names)(dwell::Group, dwell::u32, dwell::Span<const float>, dwell::Span<double>) {}\n";
-  using Names = void(u32, Span<const float>, Span<double>);
-  const auto few = runtime.define<Names>("few", std::string(kNames).replace(15, 5, "few"));
-  const auto many = runtime.define<Names>("many", std::string(kNames).replace(15, 5, "many"));
+  constexpr const char* kSpans = "DWELL_OPERATOR(spans)(dwell::Group, dwell::u32, dwell::Span<const float>, dwell::Span<double>) {}\n";
+  using Spans = void(u32, Span<const float>, Span<double>);
+  const auto few = runtime.define<Spans>("few", std::string(kSpans).replace(15, 5, "few"));
+  const auto many = runtime.define<Spans>("many", std::string(kSpans).replace(15, 5, "many"));
   const auto floats = runtime.allocate<float>(100);
   const auto doubles = runtime.allocate<double>(1000);
   constexpr std::uint64_t kTasks = 8192;
@@ -276,19 +276,19 @@ TEST_P(MetricsTest, SampleHasBytesOfNodes) {
   Options given = options();
   given.metrics = Metering::times;
   Runtime runtime(given);
-  const auto names = runtime.define<void(u32, Span<const float>)>(
-      "names", "DWELL_OPERATOR(names)(dwell::Group, dwell::u32, dwell::Span<const float>) {}\n");
+  const auto spans = runtime.define<void(u32, Span<const float>)>(
+      "spans", "DWELL_OPERATOR(spans)(dwell::Group, dwell::u32, dwell::Span<const float>) {}\n");
   const auto floats = runtime.allocate<float>(100);
   Graph graph;
-  const Node first = graph.add(names, 1U, floats.slice(0, 10));
-  graph.add(names, 1U, floats).after(first);
+  const Node first = graph.add(spans, 1U, floats.slice(0, 10));
+  graph.add(spans, 1U, floats).after(first);
   GraphExec exec = runtime.instantiate(graph);
   constexpr std::uint64_t kLaunches = 4096;
   const auto launch = [&] {
     const Metrics before = runtime.metrics();
     for (std::uint64_t i = 0; i < kLaunches; ++i) runtime.launch(exec);
     runtime.wait_all();
-    return row(difference(runtime.metrics(), before), "names");
+    return row(difference(runtime.metrics(), before), "spans");
   };
   OperatorMetrics op = launch();
   EXPECT_EQ(op.tasks, 2 * kLaunches);
@@ -313,9 +313,9 @@ DWELL_OPERATOR(busy)(dwell::Group, dwell::u32, dwell::Span<const float>) {
   while (dwell::device::now_ns() - begun < 5000) {}
 }
 )");
-  const auto makes = runtime.define<void(u32, Span<const float>)>("makes", R"(
+  const auto spawn_busy = runtime.define<void(u32, Span<const float>)>("spawn_busy", R"(
 DWELL_USES(busy, dwell::u32, dwell::Span<const float>)
-DWELL_OPERATOR(makes)(dwell::Group g, dwell::u32 count, dwell::Span<const float> floats) {
+DWELL_OPERATOR(spawn_busy)(dwell::Group g, dwell::u32 count, dwell::Span<const float> floats) {
   for (dwell::u32 i = 0; i < count; ++i) g.spawn(uses::busy, i, floats);
 }
 )");
@@ -342,7 +342,7 @@ DWELL_OPERATOR(makes)(dwell::Group g, dwell::u32 count, dwell::Span<const float>
   expect_waits([&] { runtime.launch(exec).wait(); });
 
   constexpr u32 kMade = 1600;
-  const OperatorMetrics op = expect_waits([&] { runtime.submit(makes, kMade, floats).wait(); });
+  const OperatorMetrics op = expect_waits([&] { runtime.submit(spawn_busy, kMade, floats).wait(); });
   EXPECT_NEAR(static_cast<double>(op.sampled), static_cast<double>(op.tasks) / 16, static_cast<double>(op.tasks) / 160);
   EXPECT_DOUBLE_EQ(op.mean_bytes(), 400);
 }

@@ -87,10 +87,10 @@ TEST_P(OrderTest, ChainsMixOperatorsWideAndLongTasks) {
     DWELL_OPERATOR(wide)(dwell::Group g, dwell::Span<dwell::u32> x, dwell::u32 digit) {
       for (auto i : g.range(x.size())) x[i] = x[i] * 7 + digit;
     })");
-  auto extensive = runtime.define<void(Span<u32>, Long)>("extensive", R"(
+  auto multi_slot = runtime.define<void(Span<u32>, Long)>("multi_slot", R"(
     struct Long { dwell::u32 word[60]; };
-    DWELL_OPERATOR(extensive)(dwell::Group g, dwell::Span<dwell::u32> x, Long all) {
-      for (auto i : g.local_range(x.size())) x[i] += all.word[i % 60];
+    DWELL_OPERATOR(multi_slot)(dwell::Group g, dwell::Span<dwell::u32> x, Long payload) {
+      for (auto i : g.local_range(x.size())) x[i] += payload.word[i % 60];
       g.sync();
     })");
   auto x = filled<u32>(runtime, 500, 1);
@@ -101,7 +101,7 @@ TEST_P(OrderTest, ChainsMixOperatorsWideAndLongTasks) {
     runtime.submit(narrow, x, round, link);
     runtime.submit(wide, x, round, link, groups(kGroups));
     runtime.submit(wide, x, round + 1, link, groups(2));
-    runtime.submit(extensive, x, all, link);
+    runtime.submit(multi_slot, x, all, link);
     u32 sum = 0;
     for (const u32 value : expected) sum += value;
     for (u32 i = 0; i < 500; ++i) expected[i] = ((sum * 31 + round) * 7 + round) * 7 + round + 1 + all.word[i % 60];

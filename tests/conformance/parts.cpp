@@ -72,12 +72,12 @@ struct FirstUses {
     runtime.set_metrics(Metering::counts);
   }
   void be_made_by_another() {
-    const auto make = runtime.define<Add>("make", R"(
+    const auto spawn_add = runtime.define<Add>("spawn_add", R"(
       DWELL_USES(add, dwell::Span<dwell::u32>, dwell::u32, dwell::u32)
-      DWELL_OPERATOR(make)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 at, dwell::u32 value) {
+      DWELL_OPERATOR(spawn_add)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 at, dwell::u32 value) {
         g.spawn(uses::add, cells, at, value);
       })");
-    runtime.submit(make, cells, 0U, 1U).wait();
+    runtime.submit(spawn_add, cells, 0U, 1U).wait();
   }
 
   Runtime& runtime;

@@ -128,12 +128,12 @@ TEST_P(PriorityTest, AnUrgentTaskGetsAWorkerAtTheNextNodeOfALessUrgentGraph) {
 
 // Each group waits for the other, at most half a second: less than the graph beside it takes.
 constexpr const char* kMeetSoon = R"(
-DWELL_OPERATOR(meet)(dwell::Group g, dwell::Span<dwell::u32> came) {
+DWELL_OPERATOR(meet)(dwell::Group g, dwell::Span<dwell::u32> arrived) {
   using namespace dwell::device;
   if (g.rank() == 0) {
-    fetch_add<Order::relaxed>(&came[0], 1u);
+    fetch_add<Order::relaxed>(&arrived[0], 1u);
     const dwell::u64 start = now_ns();
-    for (dwell::u32 round = 0; load<Order::relaxed, Scope::device>(&came[0]) != 2; ++round) {
+    for (dwell::u32 round = 0; load<Order::relaxed, Scope::device>(&arrived[0]) != 2; ++round) {
       if (now_ns() - start > 500000000ull) {
         g.fail(1);
         break;
@@ -154,7 +154,7 @@ TEST_P(PriorityTest, UrgentTaskFromAnotherWorkerGetsAWorker) {
   auto spin = runtime.define<Spin>("spin", kSpin);
   auto hold = runtime.define<Hold>("hold", kHold);
   auto meet = runtime.define<void(Span<u32>)>("meet", kMeetSoon);
-  const auto came = filled<u32>(runtime, 1, 0);
+  const auto arrived = filled<u32>(runtime, 1, 0);
   // Links are in use from here on, so that `after` is no drain.
   runtime.submit(spin, u64{0});
   runtime.submit(spin, u64{0}, link).wait();
@@ -171,7 +171,7 @@ TEST_P(PriorityTest, UrgentTaskFromAnotherWorkerGetsAWorker) {
   latch.await();
   const Ticket launch = runtime.launch(exec, priority(2));
   std::this_thread::sleep_for(5ms);
-  const Ticket urgent = runtime.submit(meet, came, after(held), groups(2));
+  const Ticket urgent = runtime.submit(meet, arrived, after(held), groups(2));
   std::this_thread::sleep_for(5ms);
   latch.release();
   EXPECT_EQ(urgent.status(), status::ok) << "the graph keeps the second worker";

@@ -112,18 +112,18 @@ TEST_P(RepeatTest, RunsThatMakeTasksFollowTheirEnd) {
     DWELL_OPERATOR(add_one)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 at) {
       if (g.rank() == 0) dwell::device::fetch_add<dwell::device::Order::relaxed>(&cells[at], 1u);
     })");
-  const auto make = runtime.define<void(Span<u32>, u32, u32, u32, u32, u32, u32, u32, u32)>("make", R"(
+  const auto spawn_five = runtime.define<void(Span<u32>, u32, u32, u32, u32, u32, u32, u32, u32)>("spawn_five", R"(
     DWELL_USES(add_one, dwell::Span<dwell::u32>, dwell::u32)
-    DWELL_OPERATOR(make)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 a, dwell::u32 b, dwell::u32 c, dwell::u32 d,
+    DWELL_OPERATOR(spawn_five)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 a, dwell::u32 b, dwell::u32 c, dwell::u32 d,
                          dwell::u32 e, dwell::u32 f, dwell::u32 h, dwell::u32 last) {
-      // What the run before has made is there.
+      // The tasks that the previous run spawned have ended.
       if (g.rank() == 0 && (cells[1] != cells[0] * 5 || a + b + c + d + e + f + h != 28 || last != 99)) g.fail(7);
       g.sync();
       if (g.rank() == 0) ++cells[0];
       for (dwell::u32 i = 0; i < 5; ++i) g.spawn(uses::add_one, cells, 1u);
     })");
   const Buffer<u32> cells = filled<u32>(runtime, 2, 0);
-  runtime.submit(make, cells, 1U, 2U, 3U, 4U, 5U, 6U, 7U, 99U, repeat(200)).wait();
+  runtime.submit(spawn_five, cells, 1U, 2U, 3U, 4U, 5U, 6U, 7U, 99U, repeat(200)).wait();
   EXPECT_EQ(read(cells), (std::vector<u32>{200, 1000}));
 }
 

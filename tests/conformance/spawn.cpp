@@ -236,15 +236,15 @@ TEST_P(SpawnTest, TaskWithoutRoomFailsAndItsChildrenRun) {
 TEST_P(SpawnTest, ATaskHasOneContinuation) {
   Runtime runtime(options());
   runtime.define("last", kLast);
-  auto twice = runtime.define<void(Span<u32>)>("twice", R"(
+  auto then_twice = runtime.define<void(Span<u32>)>("then_twice", R"(
     DWELL_USES(last, dwell::Span<dwell::u32>)
-    DWELL_OPERATOR(twice)(dwell::Group g, dwell::Span<dwell::u32> count) {
+    DWELL_OPERATOR(then_twice)(dwell::Group g, dwell::Span<dwell::u32> count) {
       if (g.rank() == 0) count[0] = 7;
       g.then(uses::last, count);
       g.then(uses::last, count.subspan(1, 1));
     })");
   auto count = filled<u32>(runtime, 3, 0);
-  Ticket ticket = runtime.submit(twice, count);
+  Ticket ticket = runtime.submit(then_twice, count);
   DWELL_EXPECT_ERROR(ticket.wait(), errc::task_failed, HasSubstr("a second time"));
   EXPECT_THAT(read(count), testing::ElementsAre(7, 7, 0)) << "the first one runs";
 }
@@ -264,25 +264,26 @@ TEST_P(SpawnTest, WideTasksCannotSpawn) {
 
 // Child i follows i - 2, i - 3 and i - 5. It checks that their cells hold the round, and spawns a child that stores the round in its own
 // cell. Cell 0 counts early starts.
-constexpr const char* kWeb = R"(
-DWELL_USES(look, dwell::Span<dwell::u32>, dwell::u32, dwell::u32, dwell::u32, dwell::u32, dwell::u32)
-DWELL_OPERATOR(web)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 round) {
+constexpr const char* kDag = R"(
+DWELL_USES(check, dwell::Span<dwell::u32>, dwell::u32, dwell::u32, dwell::u32, dwell::u32, dwell::u32)
+DWELL_OPERATOR(dag)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 round) {
   dwell::Child made[60];
   for (dwell::u32 i = 0; i < 60; ++i) {
     if (i < 4)
-      made[i] = g.spawn(uses::look, cells, i + 1, 0, 0, 0, round);
+      made[i] = g.spawn(uses::check, cells, i + 1, 0, 0, 0, round);
     else if (i == 4)
-      made[i] = g.spawn_after(made[0], uses::look, cells, 5, 1, 0, 0, round);
+      made[i] = g.spawn_after(made[0], uses::check, cells, 5, 1, 0, 0, round);
     else
-      made[i] = g.spawn_after({made[i - 2], made[i - 3], made[i - 5]}, uses::look, cells, i + 1, i - 1, i - 2, i - 4, round);
+      made[i] = g.spawn_after({made[i - 2], made[i - 3], made[i - 5]}, uses::check, cells, i + 1, i - 1, i - 2, i - 4, round);
   }
 })";
-constexpr const char* kLook = R"(
+constexpr const char* kCheck = R"(
 DWELL_USES(mark, dwell::Span<dwell::u32>, dwell::u32, dwell::u32)
-DWELL_OPERATOR(look)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 own, dwell::u32 a, dwell::u32 b, dwell::u32 c, dwell::u32 round) {
+DWELL_OPERATOR(check)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 own, dwell::u32 a, dwell::u32 b, dwell::u32 c,
+                      dwell::u32 round) {
   if (g.rank() == 0) {
-    const bool right = (a == 0 || cells[a] == round) && (b == 0 || cells[b] == round) && (c == 0 || cells[c] == round);
-    if (!right || cells[own] != round - 1) cells.atomic_add(0, 1U);
+    const bool done = (a == 0 || cells[a] == round) && (b == 0 || cells[b] == round) && (c == 0 || cells[c] == round);
+    if (!done || cells[own] != round - 1) cells.atomic_add(0, 1U);
   }
   g.spawn(uses::mark, cells, own, round);
 })";
@@ -296,11 +297,11 @@ TEST_P(SpawnTest, ChildFollowsOthersAndTheirDescendants) {
   brief.lease = 300us;
   Runtime runtime(brief);
   runtime.define("mark", kMark);
-  runtime.define("look", kLook);
-  auto web = runtime.define<void(Span<u32>, u32)>("web", kWeb);
+  runtime.define("check", kCheck);
+  auto dag = runtime.define<void(Span<u32>, u32)>("dag", kDag);
   auto cells = filled<u32>(runtime, 61, 0);
   constexpr u32 kRounds = kSanitized ? 30 : 300;
-  for (u32 round = 1; round <= kRounds; ++round) runtime.submit(web, cells, round, link);
+  for (u32 round = 1; round <= kRounds; ++round) runtime.submit(dag, cells, round, link);
   runtime.wait_all();
   const auto all = read(cells);
   EXPECT_EQ(all[0], 0U) << "came too early, or twice";
@@ -326,38 +327,40 @@ TEST_P(SpawnTest, FailureDoesNotCancelFollowers) {
 TEST_P(SpawnTest, OnlyOwnChildrenCanBeFollowed) {
   Runtime runtime(options());
   runtime.define("mark", kMark);
-  auto many = runtime.define<void(Span<u32>, u32)>("many", R"(
+  auto fan_out = runtime.define<void(Span<u32>, u32)>("fan_out", R"(
     DWELL_USES(mark, dwell::Span<dwell::u32>, dwell::u32, dwell::u32)
-    DWELL_OPERATOR(many)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 followers) {
+    DWELL_OPERATOR(fan_out)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 followers) {
       dwell::Child first = g.spawn(uses::mark, cells, 0, 1);
       for (dwell::u32 i = 1; i <= followers; ++i) g.spawn_after(first, uses::mark, cells, i, 1);
     })");
   auto cells = filled<u32>(runtime, 8, 0);
-  runtime.submit(many, cells, 6U).wait();
+  runtime.submit(fan_out, cells, 6U).wait();
   EXPECT_THAT(read(cells), testing::ElementsAre(1, 1, 1, 1, 1, 1, 1, 0));
   cells.write(std::vector<u32>(8, 0));
-  DWELL_EXPECT_ERROR(runtime.submit(many, cells, 7U).wait(), errc::task_failed, HasSubstr("six that follow"));
+  DWELL_EXPECT_ERROR(runtime.submit(fan_out, cells, 7U).wait(), errc::task_failed, HasSubstr("six that follow"));
   EXPECT_THAT(read(cells), testing::ElementsAre(1, 1, 1, 1, 1, 1, 1, 0)) << "all but the one that was refused";
-  runtime.define("late", R"(
+  runtime.define("follow_ended", R"(
     DWELL_USES(mark, dwell::Span<dwell::u32>, dwell::u32, dwell::u32)
-    DWELL_OPERATOR(late)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::Child child) { g.spawn_after(child, uses::mark, cells, 7, 3); })");
-  auto keeps = runtime.define<void(Span<u32>)>("keeps", R"(
-    DWELL_USES(mark, dwell::Span<dwell::u32>, dwell::u32, dwell::u32)
-    DWELL_USES(late, dwell::Span<dwell::u32>, dwell::Child)
-    DWELL_OPERATOR(keeps)(dwell::Group g, dwell::Span<dwell::u32> cells) {
-      dwell::Child child = g.spawn(uses::mark, cells, 0, 3);
-      g.then(uses::late, cells, child);
+    DWELL_OPERATOR(follow_ended)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::Child child) {
+      g.spawn_after(child, uses::mark, cells, 7, 3);
     })");
-  auto again = runtime.define<void(Span<u32>)>("again", R"(
+  auto pass_child = runtime.define<void(Span<u32>)>("pass_child", R"(
     DWELL_USES(mark, dwell::Span<dwell::u32>, dwell::u32, dwell::u32)
-    DWELL_OPERATOR(again)(dwell::Group g, dwell::Span<dwell::u32> cells) {
+    DWELL_USES(follow_ended, dwell::Span<dwell::u32>, dwell::Child)
+    DWELL_OPERATOR(pass_child)(dwell::Group g, dwell::Span<dwell::u32> cells) {
+      dwell::Child child = g.spawn(uses::mark, cells, 0, 3);
+      g.then(uses::follow_ended, cells, child);
+    })");
+  auto repeat_child = runtime.define<void(Span<u32>)>("repeat_child", R"(
+    DWELL_USES(mark, dwell::Span<dwell::u32>, dwell::u32, dwell::u32)
+    DWELL_OPERATOR(repeat_child)(dwell::Group g, dwell::Span<dwell::u32> cells) {
       dwell::Child child = g.spawn(uses::mark, cells, 0, 2);
       g.spawn_after({child, child, child}, uses::mark, cells, 1, 2);
       g.spawn_after({child, child, child, child}, uses::mark, cells, 2, 2);
     })");
-  DWELL_EXPECT_ERROR(runtime.submit(again, cells).wait(), errc::task_failed, HasSubstr("six that follow"));
+  DWELL_EXPECT_ERROR(runtime.submit(repeat_child, cells).wait(), errc::task_failed, HasSubstr("six that follow"));
   EXPECT_THAT(read(cells), testing::ElementsAre(2, 2, 1, 1, 1, 1, 1, 0)) << "one that is named several times counts as often";
-  DWELL_EXPECT_ERROR(runtime.submit(keeps, cells).wait(), errc::task_failed, HasSubstr("no child of the running operator"));
+  DWELL_EXPECT_ERROR(runtime.submit(pass_child, cells).wait(), errc::task_failed, HasSubstr("no child of the running operator"));
   EXPECT_THAT(read(cells), testing::ElementsAre(3, 2, 1, 1, 1, 1, 1, 0)) << "the child of an operator that has returned";
 }
 
@@ -382,7 +385,7 @@ DWELL_OPERATOR(total)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 
   for (dwell::u32 i = 0; i < count; ++i) { sum += cells[i + 1]; cells[i + 1] = 0; }
   cells[0] += sum;
 })";
-// `own`: arrivals made by the operator itself. `missing`: arrivals that never come.
+// `own`: arrivals made by the operator itself. `missing`: arrivals that are not made.
 constexpr const char* kJoined = R"(
 DWELL_USES(parts, dwell::Join, dwell::Span<dwell::u32>, dwell::u32, dwell::u32)
 DWELL_USES(total, dwell::Span<dwell::u32>, dwell::u32)
@@ -459,23 +462,23 @@ TEST_P(SpawnTest, InvalidArrivalsAreRefused) {
   two.workers = 2;
   Runtime runtime(two);
   runtime.define("mark", kMark);
-  runtime.define("come", R"(
-    DWELL_OPERATOR(come)(dwell::Group g, dwell::Join join) { g.arrive(join); })");
-  auto twice = runtime.define<void(Span<u32>)>("twice", R"(
+  runtime.define("arrive_once", R"(
+    DWELL_OPERATOR(arrive_once)(dwell::Group g, dwell::Join join) { g.arrive(join); })");
+  auto arrive_twice = runtime.define<void(Span<u32>)>("arrive_twice", R"(
     DWELL_USES(mark, dwell::Span<dwell::u32>, dwell::u32, dwell::u32)
-    DWELL_USES(come, dwell::Join)
-    DWELL_OPERATOR(twice)(dwell::Group g, dwell::Span<dwell::u32> cells) {
+    DWELL_USES(arrive_once, dwell::Join)
+    DWELL_OPERATOR(arrive_twice)(dwell::Group g, dwell::Span<dwell::u32> cells) {
       dwell::Join join = g.join(1, uses::mark, cells, 0, 3);
-      dwell::Child first = g.spawn(uses::come, join);
-      g.spawn_after(first, uses::come, join);
+      dwell::Child first = g.spawn(uses::arrive_once, join);
+      g.spawn_after(first, uses::arrive_once, join);
     })");
   auto cells = filled<u32>(runtime, 5, 0);
-  DWELL_EXPECT_ERROR(runtime.submit(twice, cells).wait(), errc::task_failed, HasSubstr("all its arrivals"));
+  DWELL_EXPECT_ERROR(runtime.submit(arrive_twice, cells).wait(), errc::task_failed, HasSubstr("all its arrivals"));
   EXPECT_EQ(read(cells)[0], 3U) << "one too many";
-  // An unrelated task arrives at a join while its maker runs, and again when the maker has ended.
-  auto maker = runtime.define<void(Span<u32>)>("maker", R"(
+  // An unrelated task arrives at a join while the owner of the join runs, and again when the owner has ended.
+  auto join_owner = runtime.define<void(Span<u32>)>("join_owner", R"(
     DWELL_USES(mark, dwell::Span<dwell::u32>, dwell::u32, dwell::u32)
-    DWELL_OPERATOR(maker)(dwell::Group g, dwell::Span<dwell::u32> cells) {
+    DWELL_OPERATOR(join_owner)(dwell::Group g, dwell::Span<dwell::u32> cells) {
       dwell::Join join = g.join(1, uses::mark, cells, 0, 4);
       if (g.rank() == g.size() - 1) *reinterpret_cast<dwell::Join*>(cells.data() + 2) = join;
       g.sync();
@@ -486,23 +489,23 @@ TEST_P(SpawnTest, InvalidArrivalsAreRefused) {
       g.sync();
       g.arrive(join);
     })");
-  auto stranger = runtime.define<void(Span<u32>)>("stranger", R"(
+  auto unrelated = runtime.define<void(Span<u32>)>("unrelated", R"(
     DWELL_USES(mark, dwell::Span<dwell::u32>, dwell::u32, dwell::u32)
-    DWELL_OPERATOR(stranger)(dwell::Group g, dwell::Span<dwell::u32> cells) {
+    DWELL_OPERATOR(unrelated)(dwell::Group g, dwell::Span<dwell::u32> cells) {
       using namespace dwell::device;
       if (g.rank() == 0) while (load<Order::acquire, Scope::device>(&cells[1]) == 0) {}
       g.sync();
-      g.spawn(uses::mark, cells.subspan(4, 1), 0, 2);  // so that the task has a place among those that make some
+      g.spawn(uses::mark, cells.subspan(4, 1), 0, 2);  // gives this task a record, as a task that spawns has one
       g.arrive(*reinterpret_cast<dwell::Join*>(cells.data() + 2));
       if (g.rank() == 0) cells.atomic_add(1, 1U);
     })");
   for (int round = 0; round < 3; ++round) {
     cells.write(std::vector<u32>(5, 0));
-    const Ticket made = runtime.submit(maker, cells);
-    DWELL_EXPECT_ERROR(runtime.submit(stranger, cells).wait(), errc::task_failed, HasSubstr("does not descend"));
+    const Ticket made = runtime.submit(join_owner, cells);
+    DWELL_EXPECT_ERROR(runtime.submit(unrelated, cells).wait(), errc::task_failed, HasSubstr("does not descend"));
     made.wait();
     EXPECT_EQ(read(cells)[0], 4U);
-    DWELL_EXPECT_ERROR(runtime.submit(stranger, cells).wait(), errc::task_failed, HasSubstr("does not descend"));
+    DWELL_EXPECT_ERROR(runtime.submit(unrelated, cells).wait(), errc::task_failed, HasSubstr("does not descend"));
   }
 }
 
@@ -555,7 +558,7 @@ TEST_P(SpawnTest, AFailedArrivalCancelsNothing) {
 // Each task counts, and spawns others in a way chosen by its seed.
 constexpr const char* kMixed = R"(
 DWELL_USES(mixed, dwell::u32, dwell::u32, dwell::u32, dwell::Join, dwell::Span<dwell::u32>)
-static DWELL_DEVICE dwell::u32 of_seed(dwell::u32 seed, dwell::u32 n) {
+static DWELL_DEVICE dwell::u32 hash_of(dwell::u32 seed, dwell::u32 n) {
   dwell::u32 x = seed * 2654435761U + n * 40503U + 1U;
   x ^= x >> 15; x *= 2246822519U; x ^= x >> 13; x *= 3266489917U; return x ^ x >> 16;
 }
@@ -563,13 +566,13 @@ DWELL_OPERATOR(mixed)(dwell::Group g, dwell::u32 seed, dwell::u32 levels, dwell:
   if (g.rank() == 0) count.atomic_add(0, 1U);
   if (arrives == 1) g.arrive(join);
   if (levels == 0) return;
-  const dwell::u32 n = 1 + of_seed(seed, 0) % 4, way = of_seed(seed, 1) % 6;
-  if (of_seed(seed, 2) % 3 == 0) g.then(uses::mixed, of_seed(seed, 100), levels - 1, 0, join, count);
-  dwell::Child last = g.spawn(uses::mixed, of_seed(seed, 10), levels - 1, arrives == 2 ? 1 : 0, join, count);
+  const dwell::u32 n = 1 + hash_of(seed, 0) % 4, way = hash_of(seed, 1) % 6;
+  if (hash_of(seed, 2) % 3 == 0) g.then(uses::mixed, hash_of(seed, 100), levels - 1, 0, join, count);
+  dwell::Child last = g.spawn(uses::mixed, hash_of(seed, 10), levels - 1, arrives == 2 ? 1 : 0, join, count);
   dwell::Join own = join;
-  if (way >= 3) own = g.join(n + (way == 5 ? 1 : 0), uses::mixed, of_seed(seed, 11), levels - 1, 0, join, count);
+  if (way >= 3) own = g.join(n + (way == 5 ? 1 : 0), uses::mixed, hash_of(seed, 11), levels - 1, 0, join, count);
   for (dwell::u32 i = 0; i < n; ++i) {
-    const dwell::u32 child = of_seed(seed, 12 + i);
+    const dwell::u32 child = hash_of(seed, 12 + i);
     switch (way) {
       case 0: g.spawn(uses::mixed, child, levels - 1, 0, join, count); break;
       case 1: last = g.spawn_after(last, uses::mixed, child, levels - 1, 0, join, count); break;
@@ -581,7 +584,7 @@ DWELL_OPERATOR(mixed)(dwell::Group g, dwell::u32 seed, dwell::u32 levels, dwell:
   }
   if (way == 5) g.arrive(own);
 })";
-std::uint32_t of_seed(std::uint32_t seed, std::uint32_t n) {
+std::uint32_t hash_of(std::uint32_t seed, std::uint32_t n) {
   std::uint32_t x = seed * 2654435761U + n * 40503U + 1U;
   x ^= x >> 15U;
   x *= 2246822519U;
@@ -592,11 +595,11 @@ std::uint32_t of_seed(std::uint32_t seed, std::uint32_t n) {
 // The number of tasks of such a tree.
 std::uint32_t mixed(std::uint32_t seed, std::uint32_t levels) {
   if (levels == 0) return 1;
-  const std::uint32_t n = 1 + of_seed(seed, 0) % 4;
-  std::uint32_t tasks = 1 + mixed(of_seed(seed, 10), levels - 1);
-  if (of_seed(seed, 2) % 3 == 0) tasks += mixed(of_seed(seed, 100), levels - 1);
-  if (of_seed(seed, 1) % 6 >= 3) tasks += mixed(of_seed(seed, 11), levels - 1);
-  for (std::uint32_t i = 0; i < n; ++i) tasks += mixed(of_seed(seed, 12 + i), levels - 1);
+  const std::uint32_t n = 1 + hash_of(seed, 0) % 4;
+  std::uint32_t tasks = 1 + mixed(hash_of(seed, 10), levels - 1);
+  if (hash_of(seed, 2) % 3 == 0) tasks += mixed(hash_of(seed, 100), levels - 1);
+  if (hash_of(seed, 1) % 6 >= 3) tasks += mixed(hash_of(seed, 11), levels - 1);
+  for (std::uint32_t i = 0; i < n; ++i) tasks += mixed(hash_of(seed, 12 + i), levels - 1);
   return tasks;
 }
 

@@ -214,12 +214,12 @@ using Hold = void(Span<u32>);
 
 // Continues when two groups have arrived at cell `at`. Fails with code 98 after twenty seconds.
 inline constexpr const char* kMeet = R"(
-DWELL_OPERATOR(meet)(dwell::Group g, dwell::Span<dwell::u32> there, dwell::u32 place) {
+DWELL_OPERATOR(meet)(dwell::Group g, dwell::Span<dwell::u32> arrived, dwell::u32 at) {
   using namespace dwell::device;
   if (g.rank() == 0) {
-    fetch_add<Order::relaxed>(&there[place], 1u);
+    fetch_add<Order::relaxed>(&arrived[at], 1u);
     const dwell::u64 start = now_ns();
-    for (dwell::u32 round = 0; load<Order::relaxed, Scope::device>(&there[place]) < 2; ++round) {
+    for (dwell::u32 round = 0; load<Order::relaxed, Scope::device>(&arrived[at]) < 2; ++round) {
       if (now_ns() - start > 20000000000ull) {
         g.fail(98);
         break;

@@ -132,9 +132,9 @@ TEST_P(TraceTest, TasksFollowTheirPredecessors) {
 TEST_P(TraceTest, ShowsNodesGroupsSpawnedTasksAndTheHost) {
   Runtime runtime(options());
   const auto works = runtime.define<void(u64)>("works", kWorks);
-  const auto maker = runtime.define<void()>("maker", R"(
+  const auto parent = runtime.define<void()>("parent", R"(
 DWELL_USES(works, dwell::u64)
-DWELL_OPERATOR(maker)(dwell::Group g) { for (int i = 0; i < 5; ++i) g.spawn(uses::works, dwell::u64{1000}); }
+DWELL_OPERATOR(parent)(dwell::Group g) { for (int i = 0; i < 5; ++i) g.spawn(uses::works, dwell::u64{1000}); }
 )");
   Graph graph("twenty");
   Node before = graph.add(works, 1000ULL);
@@ -143,7 +143,7 @@ DWELL_OPERATOR(maker)(dwell::Group g) { for (int i = 0; i < 5; ++i) g.spawn(uses
   const Trace seen = trace(runtime, [&] {
     runtime.mark("here it begins");
     runtime.launch(exec).wait();
-    runtime.submit(maker).wait();
+    runtime.submit(parent).wait();
     runtime.submit(works, 1000ULL, groups(6)).wait();
     runtime.park();
     runtime.resume();

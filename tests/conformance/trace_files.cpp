@@ -162,9 +162,9 @@ TEST_P(TraceFilesTest, BothFormatsShowCallsInOrder) {
   Runtime runtime(options());
   const auto busy = runtime.define<void(u64)>("busy", kBusy);
   const auto hold = runtime.define<Hold>("hold", kHold);
-  const auto makes = runtime.define<void(u32)>("makes", R"(
+  const auto spawn_busy = runtime.define<void(u32)>("spawn_busy", R"(
 DWELL_USES(busy, dwell::u64)
-DWELL_OPERATOR(makes)(dwell::Group g, dwell::u32 count) {
+DWELL_OPERATOR(spawn_busy)(dwell::Group g, dwell::u32 count) {
   for (dwell::u32 i = 0; i < count; ++i) g.spawn(uses::busy, dwell::u64{2000});
 }
 )");
@@ -208,7 +208,7 @@ DWELL_OPERATOR(makes)(dwell::Group g, dwell::u32 count) {
     }
     ticket.wait();
   }
-  submitted(runtime.submit(makes, kMade), "makes").wait();
+  submitted(runtime.submit(spawn_busy, kMade), "spawn_busy").wait();
   runtime.wait_all();
   runtime.stop_trace();
 

@@ -9,10 +9,10 @@ namespace {
 class UsesTest : public DeviceTest {};
 DWELL_ON_EVERY_DEVICE(UsesTest);
 
-using Tell = void(Span<u32>, u32);
+using WriteOpcode = void(Span<u32>, u32);
 
 // An operator that writes the opcode of `used`, possibly its own, to a cell. `mark` makes sources differ.
-std::string telling(const std::string& name, const std::string& used, int mark = 0) {
+std::string opcode_source(const std::string& name, const std::string& used, int mark = 0) {
   return "DWELL_USES(" + used + ", dwell::Span<dwell::u32>, dwell::u32)\n" + "DWELL_OPERATOR(" + name +
          ")(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 at) {\n"
          "  if (g.rank() == 0) cells[at] = g.opcode(uses::" +
@@ -23,7 +23,7 @@ std::string telling(const std::string& name, const std::string& used, int mark =
 class Pairs {
  public:
   Pairs(Runtime& runtime, u32 most) : runtime_(runtime), cells_(filled<u32>(runtime, 2 * most, ~0U)) {}
-  void submit(const Operator<Tell>& user, const Operator<Tell>& used) {
+  void submit(const Operator<WriteOpcode>& user, const Operator<WriteOpcode>& used) {
     runtime_.submit(user, cells_, 2 * count_);
     runtime_.submit(used, cells_, 2 * count_ + 1);
     ++count_;
@@ -47,16 +47,16 @@ class Pairs {
 
 TEST_P(UsesTest, TaskIsBoundToTheCurrentVersion) {
   Runtime runtime(options());
-  auto used = runtime.define<Tell>("used", telling("used", "used"));
-  auto user = runtime.define<Tell>("user", telling("user", "used"));
+  auto used = runtime.define<WriteOpcode>("used", opcode_source("used", "used"));
+  auto user = runtime.define<WriteOpcode>("user", opcode_source("user", "used"));
   Pairs pairs(runtime, 1000);
   const auto submit = [&] {
     for (int i = 0; i < 100; ++i) pairs.submit(user, used);
   };
   submit();
-  used.redefine(telling("used", "used", 1));
+  used.redefine(opcode_source("used", "used", 1));
   submit();
-  user.redefine(telling("user", "used", 1));
+  user.redefine(opcode_source("user", "used", 1));
   submit();
   used.rollback();
   submit();
@@ -74,13 +74,13 @@ TEST_P(UsesTest, TaskIsBoundToTheCurrentVersion) {
 
 TEST_P(UsesTest, TasksInFlightKeepTheirGeneration) {
   Runtime runtime(options());
-  auto used = runtime.define<Tell>("used", telling("used", "used"));
-  auto user = runtime.define<Tell>("user", telling("user", "used"));
+  auto used = runtime.define<WriteOpcode>("used", opcode_source("used", "used"));
+  auto user = runtime.define<WriteOpcode>("user", opcode_source("user", "used"));
   Pairs pairs(runtime, 200);
   runtime.park();
   for (int generation = 0; generation < 5; ++generation) {
     for (int i = 0; i < 20; ++i) pairs.submit(user, used);
-    used.redefine(telling("used", "used", generation % 3 + 1));
+    used.redefine(opcode_source("used", "used", generation % 3 + 1));
   }
   runtime.resume();
   const std::vector<u32> told = pairs.told();
@@ -95,10 +95,10 @@ TEST_P(UsesTest, UserAndUsedChangeAtOneTicket) {
   Options small = options();
   small.ring_slots = 256;
   Runtime runtime(small);
-  auto used = runtime.define<Tell>("used", telling("used", "used"));
-  std::vector<Operator<Tell>> all_of_them = {used};
+  auto used = runtime.define<WriteOpcode>("used", opcode_source("used", "used"));
+  std::vector<Operator<WriteOpcode>> all_of_them = {used};
   for (const char* const name : {"a", "b", "c", "d", "e", "f", "g"})
-    all_of_them.push_back(runtime.define<Tell>(name, telling(name, "used")));
+    all_of_them.push_back(runtime.define<WriteOpcode>(name, opcode_source(name, "used")));
   auto cells = filled<u32>(runtime, kMost, ~0U);
   std::atomic<bool> stop{false};
   std::atomic<u32> submitted{0};
@@ -118,7 +118,7 @@ TEST_P(UsesTest, UserAndUsedChangeAtOneTicket) {
     for (const u32 half : {0U, 1U}) {
       allowed += kMost / kSwaps / 2;
       for (const u32 before = submitted; submitted < before + 20;) std::this_thread::yield();
-      if (half == 0) used.redefine(telling("used", "used", swap % 2 == 0 ? 1 : 2));
+      if (half == 0) used.redefine(opcode_source("used", "used", swap % 2 == 0 ? 1 : 2));
     }
   }
   stop = true;
@@ -134,15 +134,15 @@ TEST_P(UsesTest, UserAndUsedChangeAtOneTicket) {
 
 TEST_P(UsesTest, ManyRedefinitionsLeaveRoomInTheImage) {
   Runtime runtime(options());
-  auto used = runtime.define<Tell>("used", telling("used", "used"));
-  auto user = runtime.define<Tell>("user", telling("user", "used"));
+  auto used = runtime.define<WriteOpcode>("used", opcode_source("used", "used"));
+  auto user = runtime.define<WriteOpcode>("user", opcode_source("user", "used"));
   Pairs pairs(runtime, 60);
   for (int i = 0; i < 60; ++i) {
     pairs.submit(user, used);
     if (i % 5 == 4)
       used.rollback();
     else
-      used.redefine(telling("used", "used", i % 3));
+      used.redefine(opcode_source("used", "used", i % 3));
     runtime.wait_all();
   }
   for (const u32 opcode : pairs.told()) EXPECT_LT(opcode, 12U);
@@ -150,13 +150,13 @@ TEST_P(UsesTest, ManyRedefinitionsLeaveRoomInTheImage) {
 
 TEST_P(UsesTest, TwoOperatorsUseEachOther) {
   Runtime runtime(options());
-  auto a = runtime.define<Tell>("a", telling("a", "a"));
-  auto b = runtime.define<Tell>("b", telling("b", "a"));
-  a.redefine(telling("a", "b"));
+  auto a = runtime.define<WriteOpcode>("a", opcode_source("a", "a"));
+  auto b = runtime.define<WriteOpcode>("b", opcode_source("b", "a"));
+  a.redefine(opcode_source("a", "b"));
   auto cells = filled<u32>(runtime, 4, 0);
   runtime.submit(a, cells, 0U);
   runtime.submit(b, cells, 1U);
-  b.redefine(telling("b", "a", 1));
+  b.redefine(opcode_source("b", "a", 1));
   runtime.submit(a, cells, 2U);
   runtime.submit(b, cells, 3U);
   const std::vector<u32> told = read(cells);
@@ -165,20 +165,20 @@ TEST_P(UsesTest, TwoOperatorsUseEachOther) {
 
 TEST_P(UsesTest, SeveralUsesAreDistinct) {
   Runtime runtime(options());
-  runtime.define<Tell>("first", telling("first", "first"));
+  runtime.define<WriteOpcode>("first", opcode_source("first", "first"));
   runtime.define("second", "DWELL_OPERATOR(second)(dwell::Group) {}");
   auto all = runtime.define("all", R"(
     DWELL_USES(second)
     DWELL_USES(first, dwell::Span<dwell::u32>, dwell::u32)
     DWELL_USES(all, dwell::Span<dwell::u32>)
-    void tell(dwell::Group g, dwell::Span<dwell::u32> cells) {
+    void write_opcodes(dwell::Group g, dwell::Span<dwell::u32> cells) {
       if (g.rank() != 0) return;
       const dwell::u32 own = 3 * g.index();
       cells[own] = g.opcode(uses::first);
       cells[own + 1] = g.opcode(uses::second);
       cells[own + 2] = g.alone().opcode(uses::all);
     }
-    DWELL_OPERATOR(all)(dwell::Group g, dwell::Span<dwell::u32> cells) { tell(g, cells); })");
+    DWELL_OPERATOR(all)(dwell::Group g, dwell::Span<dwell::u32> cells) { write_opcodes(g, cells); })");
   auto cells = filled<u32>(runtime, 9, 9);
   runtime.submit(all, cells, groups(3));
   EXPECT_THAT(read(cells), testing::ElementsAre(0U, 1U, 2U, 0U, 1U, 2U, 0U, 1U, 2U));
@@ -202,8 +202,8 @@ TEST_P(UsesTest, AnInstanceIsChosenByItsParameters) {
 
 TEST_P(UsesTest, MismatchesAreRefused) {
   Runtime runtime(options());
-  const auto used = runtime.define<Tell>("used", telling("used", "used"));
-  DWELL_EXPECT_ERROR(runtime.define("user", telling("user", "nowhere")), errc::operator_not_found,
+  const auto used = runtime.define<WriteOpcode>("used", opcode_source("used", "used"));
+  DWELL_EXPECT_ERROR(runtime.define("user", opcode_source("user", "nowhere")), errc::operator_not_found,
                      AllOf(HasSubstr("'user' uses 'nowhere'"), HasSubstr("define 'nowhere' first")));
   const std::string body = "DWELL_OPERATOR(user)(dwell::Group) {}\n";
   DWELL_EXPECT_ERROR(runtime.define("user", "DWELL_USES(used, dwell::u32)\n" + body), errc::signature_mismatch,
@@ -218,7 +218,7 @@ TEST_P(UsesTest, MismatchesAreRefused) {
 
 TEST_P(UsesTest, OlderStandardsAndHeadersWork) {
   Runtime runtime(options());
-  const auto used = runtime.define<Tell>("used", telling("used", "used"));
+  const auto used = runtime.define<WriteOpcode>("used", opcode_source("used", "used"));
   const std::string header =
       "DWELL_USES(used, dwell::Span<dwell::u32>, dwell::u32)\n"
       "DWELL_DEVICE dwell::u32 opcode_of_used(dwell::Group g) { return g.opcode(uses::used); }\n";

@@ -16,18 +16,18 @@ DWELL_OPERATOR(count_down)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell:
 using CountDown = void(Span<u32>, u64);
 
 // A chain of tasks, each of which spawns the next.
-constexpr const char* kOnwards = R"(
-DWELL_USES(onwards, dwell::u32, dwell::u64)
-DWELL_OPERATOR(onwards)(dwell::Group g, dwell::u32 left, dwell::u64 ns) {
+constexpr const char* kSpawnChain = R"(
+DWELL_USES(spawn_chain, dwell::u32, dwell::u64)
+DWELL_OPERATOR(spawn_chain)(dwell::Group g, dwell::u32 left, dwell::u64 ns) {
   const dwell::u64 start = dwell::device::now_ns();
   for (dwell::u32 round = 0; dwell::device::now_ns() - start < ns; ++round) dwell::device::relax(round);
-  if (left != 0) g.spawn(uses::onwards, left - 1, ns);
+  if (left != 0) g.spawn(uses::spawn_chain, left - 1, ns);
 })";
-using Onwards = void(u32, u64);
+using SpawnChain = void(u32, u64);
 
 // A gang of `steps` steps that yields when asked.
-constexpr const char* kPatientGang = R"(
-DWELL_OPERATOR(patient_gang)(dwell::Group g, dwell::u32 steps, dwell::u64 ns) {
+constexpr const char* kYieldingGang = R"(
+DWELL_OPERATOR(yielding_gang)(dwell::Group g, dwell::u32 steps, dwell::u64 ns) {
   const dwell::Gang gang = g.gang();
   for (dwell::u32 step = gang.resume(0u); step < steps; ++step) {
     const dwell::u64 start = dwell::device::now_ns();
@@ -36,7 +36,7 @@ DWELL_OPERATOR(patient_gang)(dwell::Group g, dwell::u32 steps, dwell::u64 ns) {
     if (gang.should_yield()) return gang.yield(step + 1);
   }
 })";
-using PatientGang = void(u32, u64);
+using YieldingGang = void(u32, u64);
 
 class WatchdogTest : public DeviceTest {
  protected:
@@ -208,8 +208,8 @@ TEST_P(WatchdogTest, BusyWorkIsNoStall) {
   const auto spin = runtime.define<Spin>("spin", kSpin);
   const auto nothing = runtime.define<void()>("nothing", kNothing);
   const auto count_down = runtime.define<CountDown>("count_down", kCountDown);
-  const auto onwards = runtime.define<Onwards>("onwards", kOnwards);
-  const auto patient = runtime.define<PatientGang>("patient_gang", kPatientGang);
+  const auto spawn_chain = runtime.define<SpawnChain>("spawn_chain", kSpawnChain);
+  const auto yielding = runtime.define<YieldingGang>("yielding_gang", kYieldingGang);
   // A long operator, and a task that waits for it.
   const Ticket longest = runtime.submit(spin, kLongNs);
   runtime.submit(nothing, after(longest)).wait();
@@ -222,9 +222,9 @@ TEST_P(WatchdogTest, BusyWorkIsNoStall) {
   runtime.launch(runtime.instantiate(graph)).wait();
   EXPECT_EQ(read(cells)[0], 0U);
   // Tasks that spawn tasks.
-  runtime.submit(onwards, static_cast<u32>(kLongNs / 5'000'000), u64{5'000'000}).wait();
+  runtime.submit(spawn_chain, static_cast<u32>(kLongNs / 5'000'000), u64{5'000'000}).wait();
   // A gang that yields and resumes.
-  runtime.submit(patient, static_cast<u32>(kLongNs / 5'000'000), u64{5'000'000}, gang(std::min(2U, runtime.info().workers))).wait();
+  runtime.submit(yielding, static_cast<u32>(kLongNs / 5'000'000), u64{5'000'000}, gang(std::min(2U, runtime.info().workers))).wait();
   // A slow callback.
   Graph calls;
   calls.add_host("slow", [] { std::this_thread::sleep_for(kLong); });

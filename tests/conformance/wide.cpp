@@ -117,7 +117,7 @@ TEST_P(WideTest, ReduceAndSumGiveAllThreadsTheSame) {
       both = g.reduce(both, [](Both a, Both b) { return Both{a.low < b.low ? a.low : b.low, a.high > b.high ? a.high : b.high}; });
       const dwell::u8 one = g.reduce(static_cast<dwell::u8>(1), [](dwell::u8 a, dwell::u8 b) { return static_cast<dwell::u8>(a & b); });
       const double threads = g.sum(1.0);
-      // All threads must have the same.
+      // All threads must get the same results.
       const bool same = threads == g.size() && one == 1 && both.low == least;
       const dwell::u32 agree = g.sum(same ? 1u : 0u);
       if (g.rank() == g.size() - 1) {
@@ -170,7 +170,7 @@ TEST_P(WideTest, ReduceCombinesInTheSameOrderInEveryRun) {
 
 constexpr const char* kShare = R"(
 DWELL_OPERATOR(share)(dwell::Group g, dwell::u32 n, dwell::Span<dwell::u32> out) {
-  // Two pieces that must not overlap, of sizes that do not end on a boundary.
+  // Two blocks whose sizes are no multiple of the alignment; they must not overlap.
   dwell::Span<dwell::u8> odd = g.shared<dwell::u8>(n + 3);
   dwell::Span<double> tile = g.shared<double>(n);
   if (tile.empty()) return;
@@ -178,7 +178,7 @@ DWELL_OPERATOR(share)(dwell::Group g, dwell::u32 n, dwell::Span<dwell::u32> out)
   for (auto i : g.local_range(n)) tile[i] = static_cast<double>(i * (g.index() + 1));
   g.sync();
   dwell::u32 wrong = reinterpret_cast<dwell::u64>(odd.data()) % 16 + reinterpret_cast<dwell::u64>(tile.data()) % 16;
-  // Each thread looks at what another wrote.
+  // Each thread checks elements that another one wrote.
   for (auto i : g.local_range(n)) {
     const dwell::u64 other = (i + g.size() / 2 + 1) % n;
     if (tile[other] != static_cast<double>(other * (g.index() + 1))) ++wrong;
@@ -221,8 +221,8 @@ TEST_P(WideTest, EveryByteOfScratchIsAvailable) {
   Options odd = options();
   odd.scratch_bytes = 4096;
   Runtime runtime(odd);
-  auto take = runtime.define<void(u64, Span<u32>)>("take", R"(
-    DWELL_OPERATOR(take)(dwell::Group g, dwell::u64 n, dwell::Span<dwell::u32> out) {
+  auto use_scratch = runtime.define<void(u64, Span<u32>)>("use_scratch", R"(
+    DWELL_OPERATOR(use_scratch)(dwell::Group g, dwell::u64 n, dwell::Span<dwell::u32> out) {
       dwell::Span<dwell::u32> all = g.shared<dwell::u32>(n);
       for (auto i : g.local_range(all.size())) all[i] = static_cast<dwell::u32>(i);
       g.sync();
@@ -232,13 +232,13 @@ TEST_P(WideTest, EveryByteOfScratchIsAvailable) {
       if (g.rank() == 0) out[0] = sum;
     })");
   auto out = runtime.allocate<u32>(1);
-  runtime.submit(take, u64{1024}, out).wait();
+  runtime.submit(use_scratch, u64{1024}, out).wait();
   EXPECT_EQ(read(out)[0], 1023U * 512U);
-  EXPECT_EQ(runtime.submit(take, u64{1025}, out).status(), status::out_of_scratch);
+  EXPECT_EQ(runtime.submit(use_scratch, u64{1025}, out).status(), status::out_of_scratch);
   // Counts whose size in bytes wraps around.
-  EXPECT_EQ(runtime.submit(take, u64{1} << 62U, out).status(), status::out_of_scratch);
-  EXPECT_EQ(runtime.submit(take, (u64{1} << 62U) + 1, out).status(), status::out_of_scratch);
-  EXPECT_EQ(runtime.submit(take, ~u64{0}, out).status(), status::out_of_scratch);
+  EXPECT_EQ(runtime.submit(use_scratch, u64{1} << 62U, out).status(), status::out_of_scratch);
+  EXPECT_EQ(runtime.submit(use_scratch, (u64{1} << 62U) + 1, out).status(), status::out_of_scratch);
+  EXPECT_EQ(runtime.submit(use_scratch, ~u64{0}, out).status(), status::out_of_scratch);
 }
 
 TEST_P(WideTest, NoScratchAtAllIsPossible) {
@@ -274,15 +274,15 @@ TEST_P(WideTest, OneFailingGroupFailsTheTaskWithItsCode) {
 
 TEST_P(WideTest, FirstFailureIsKept) {
   Runtime runtime(options());
-  auto twice = runtime.define<void(i32, i32)>("twice", R"(
-    DWELL_OPERATOR(twice)(dwell::Group g, dwell::i32 first, dwell::i32 second) {
+  auto fail_twice = runtime.define<void(i32, i32)>("fail_twice", R"(
+    DWELL_OPERATOR(fail_twice)(dwell::Group g, dwell::i32 first, dwell::i32 second) {
       if (g.rank() == 0) g.fail(first);
       g.sync();
       g.fail(second);
     })");
-  EXPECT_EQ(runtime.submit(twice, 5, 6).status(), 5);
-  EXPECT_EQ(runtime.submit(twice, 0, 6).status(), 6);
-  EXPECT_EQ(runtime.submit(twice, 2'000'000'000, 1).status(), 2'000'000'000);
+  EXPECT_EQ(runtime.submit(fail_twice, 5, 6).status(), 5);
+  EXPECT_EQ(runtime.submit(fail_twice, 0, 6).status(), 6);
+  EXPECT_EQ(runtime.submit(fail_twice, 2'000'000'000, 1).status(), 2'000'000'000);
 }
 
 TEST_P(WideTest, AWideTaskRunsOnOneWorker) {
@@ -300,20 +300,20 @@ TEST_P(WideTest, AWideTaskIsSharedByWorkers) {
   // Groups that wait for each other end only if two workers run them concurrently.
   Runtime runtime(options());
   auto meet = runtime.define<void(Span<u32>)>("meet", R"(
-    DWELL_OPERATOR(meet)(dwell::Group g, dwell::Span<dwell::u32> here) {
+    DWELL_OPERATOR(meet)(dwell::Group g, dwell::Span<dwell::u32> arrived) {
       using namespace dwell::device;
       if (g.rank() == 0) {
         const dwell::u64 start = now_ns();
-        fetch_add<Order::acq_rel>(&here[0], 1u);
-        for (dwell::u32 round = 0; load<Order::acquire, Scope::device>(&here[0]) < 2; ++round) {
+        fetch_add<Order::acq_rel>(&arrived[0], 1u);
+        for (dwell::u32 round = 0; load<Order::acquire, Scope::device>(&arrived[0]) < 2; ++round) {
           if (now_ns() - start > 5000000000ull) { g.fail(1); break; }
           relax(round);
         }
       }
       g.sync();
     })");
-  auto here = filled<u32>(runtime, 1, 0);
-  runtime.submit(meet, here, groups(2)).wait();
+  auto arrived = filled<u32>(runtime, 1, 0);
+  runtime.submit(meet, arrived, groups(2)).wait();
 }
 
 }  // namespace

@@ -20,11 +20,11 @@ class WrapTest : public DeviceTest {
     auto add = runtime.define<Add>("add", kAdd);
     auto append = runtime.define<Append>("append", kAppend);
     auto fail = runtime.define<Fail>("fail", kFail);
-    auto extensive = runtime.define<void(Span<u32>, u32, Long)>("extensive", R"(
+    auto multi_slot = runtime.define<void(Span<u32>, u32, Long)>("multi_slot", R"(
       struct Long { dwell::u32 word[40]; };
-      DWELL_OPERATOR(extensive)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 at, Long all) {
+      DWELL_OPERATOR(multi_slot)(dwell::Group g, dwell::Span<dwell::u32> cells, dwell::u32 at, Long payload) {
         dwell::u32 sum = 0;
-        for (auto i : g.local_range(40)) sum += all.word[i];
+        for (auto i : g.local_range(40)) sum += payload.word[i];
         sum = g.sum(sum);
         if (g.rank() == 0) cells[at] += sum;
       })");
@@ -41,13 +41,13 @@ class WrapTest : public DeviceTest {
       Ticket ticket;
       switch (i % 10) {
         case 0: ticket = runtime.submit(add, cells, i, 1U, groups(i % 13 + 1)); break;
-        case 1: ticket = runtime.submit(extensive, cells, i, all); break;
+        case 1: ticket = runtime.submit(multi_slot, cells, i, all); break;
         case 2:
         case 3: ticket = runtime.submit(append, number, digits++, link); break;
         case 5: ticket = runtime.submit(add, cells, i, 1U, drain); break;
         case 6: ticket = runtime.submit(append, number, digits++, drain); break;
         case 7: failing.push_back(ticket = runtime.submit(fail, static_cast<i32>(i))); break;
-        case 8: ticket = runtime.submit(extensive, cells, i, all, hard_link, groups(1)); break;
+        case 8: ticket = runtime.submit(multi_slot, cells, i, all, hard_link, groups(1)); break;
         case 9: ticket = runtime.submit(add, cells, i, 1U); break;
         default:
           failing.push_back(runtime.submit(fail, static_cast<i32>(i)));

@@ -177,7 +177,7 @@ TEST_F(ScarceObservationTest, Watches) {
 TEST_F(ScarceObservationTest, Lines) {
   const std::string source =
       "DWELL_OPERATOR(say)(dwell::Group g, dwell::u32 number) {\n"
-      "  if (g.rank() == 0) dwell::log(g, dwell::level::info, \"says {}, which is a long line\", number);\n}\n";
+      "  if (g.rank() == 0) dwell::log(g, dwell::level::info, \"number {}, at the start of a long line\", number);\n}\n";
   for (const long many : {kOne, kPressure}) {
     std::atomic<u32> heard{0};
     Options options;

@@ -26,24 +26,24 @@ class ChaosTest : public DeviceTest {
     // Both take stamps, and fail with a code other than 0.
     auto stamp = runtime.define("stamp", R"(
       DWELL_OPERATOR(stamp)(dwell::Group g, dwell::Span<dwell::u32> clock, dwell::Span<dwell::u32> began, dwell::Span<dwell::u32> ended,
-                            dwell::u32 at, dwell::i32 code, dwell::u32 ns, dwell::u32 together) {
+                            dwell::u32 at, dwell::i32 code, dwell::u32 ns, dwell::u32 in_gang) {
         using namespace dwell::device;
         if (g.rank() == 0) began[at + g.index()] = fetch_add<Order::acq_rel>(&clock[0], 1u);
-        if (together != 0) g.gang().sync();
+        if (in_gang != 0) g.gang().sync();
         if (g.rank() != 0) return;
         const dwell::u64 start = now_ns();
         while (now_ns() - start < ns) {}
         if (code != 0) g.fail(code);
         ended[at + g.index()] = fetch_add<Order::acq_rel>(&clock[0], 1u);
       })");
-    auto extensive = runtime.define("extensive", R"(
+    auto multi_slot = runtime.define("multi_slot", R"(
       struct Long { dwell::u32 word[50]; };
-      DWELL_OPERATOR(extensive)(dwell::Group g, dwell::Span<dwell::u32> clock, dwell::Span<dwell::u32> began, dwell::Span<dwell::u32> ended,
-                                dwell::u32 at, dwell::i32 code, Long all) {
+      DWELL_OPERATOR(multi_slot)(dwell::Group g, dwell::Span<dwell::u32> clock, dwell::Span<dwell::u32> began,
+                                 dwell::Span<dwell::u32> ended, dwell::u32 at, dwell::i32 code, Long payload) {
         using namespace dwell::device;
         if (g.rank() != 0) return;
         began[at + g.index()] = fetch_add<Order::acq_rel>(&clock[0], 1u);
-        for (dwell::u32 i = 0; i < 50; ++i) if (all.word[i] != at + i) g.fail(1000);
+        for (dwell::u32 i = 0; i < 50; ++i) if (payload.word[i] != at + i) g.fail(1000);
         if (code != 0) g.fail(code);
         ended[at + g.index()] = fetch_add<Order::acq_rel>(&clock[0], 1u);
       })");
@@ -125,7 +125,7 @@ class ChaosTest : public DeviceTest {
             }
             arguments.add(after(tickets[0])).add(after_any_result(tickets[1]));
           }
-          task.ticket = runtime.submit(is_long ? extensive : stamp, arguments);
+          task.ticket = runtime.submit(is_long ? multi_slot : stamp, arguments);
           task.position = task.ticket.position();
           mine.push_back(task);
           submitted[me].store(i + 1, std::memory_order_release);

@@ -17,7 +17,8 @@ namespace {
 class CudaLogTest : public CudaTest {
  protected:
   static Unit logging(const std::string& call, const CompileOptions& options = {}) {
-    Unit unit = unit_of("says", "DWELL_OPERATOR(says)(dwell::Group g, int i, float f, double d) {\n  " + call + ";\n}\n", "says_1");
+    Unit unit =
+        unit_of("log_line", "DWELL_OPERATOR(log_line)(dwell::Group g, int i, float f, double d) {\n  " + call + ";\n}\n", "log_line_1");
     unit.options = options;
     return unit;
   }
@@ -46,14 +47,14 @@ TEST_F(CudaLogTest, InlinedAndDebuggedOperatorsLogToo) {
 
 TEST_F(CudaLogTest, OperatorsThatCheckBoundsLinkWithOthersAndAmongThemselves) {
   const std::string text =
-      "DWELL_OPERATOR(pokes)(dwell::Group g, int i, dwell::Span<float> x) {\n"
+      "DWELL_OPERATOR(access)(dwell::Group g, int i, dwell::Span<float> x) {\n"
       "  const auto mine = g.shared<double>(4);\n"
       "  mine[g.rank() % 4] = x.subspan(1, 2)[i];\n"
       "  x.atomic_add(i, static_cast<float>(mine[0]));\n"
       "}\n";
   std::vector<Object> objects;
-  for (const char* const symbol : {"pokes_1", "pokes_2"}) {
-    Unit unit = unit_of("pokes", text, symbol);
+  for (const char* const symbol : {"access_1", "access_2"}) {
+    Unit unit = unit_of("access", text, symbol);
     unit.options.debug = true;
     objects.push_back(compiler().compile(unit));
   }
