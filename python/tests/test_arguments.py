@@ -182,8 +182,8 @@ def test_errors_list_what_fits_a_span(rt, ops, cpu):
     pairs = rt.define(
         "pairs",
         """
-struct Pair { double value; dwell::u32 place; };
-DWELL_OPERATOR(pairs)(dwell::Group g, dwell::Span<Pair> x) { if (g.rank() == 0) x[0].value += x[0].place; }""",
+struct Pair { double value; dwell::u32 index; };
+DWELL_OPERATOR(pairs)(dwell::Group g, dwell::Span<Pair> x) { if (g.rank() == 0) x[0].value += x[0].index; }""",
     )
     words = (
         "argument 1 of operator 'pairs' is Span<struct of 16 bytes>: .* does not fit; a dwell.Buffer or an array of uint8 with 16 bytes "
@@ -192,7 +192,7 @@ DWELL_OPERATOR(pairs)(dwell::Group g, dwell::Span<Pair> x) { if (g.rank() == 0) 
     for given in (rt.allocate(4), rt.allocate(17, "uint8"), np.zeros(4, "f4"), np.zeros(15, "u1"), np.zeros(2, [("value", "f4")])):
         with pytest.raises(dwell.SignatureMismatch, match=words):
             pairs(given)
-    structured = np.array([(1.5, 2)], np.dtype([("value", "f8"), ("place", "u4")], align=True))
+    structured = np.array([(1.5, 2)], np.dtype([("value", "f8"), ("index", "u4")], align=True))
     pairs(structured).wait()
     assert structured["value"].tolist() == [3.5]
     raw = rt.array(structured.view("u1"))

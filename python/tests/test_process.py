@@ -226,7 +226,7 @@ before = size()
 for _ in range(90): once()
 after = size()
 assert after[0] <= before[0], (before, after)
-assert after[1] < before[1] + 45_000_000, (before, after)  # half a megabyte a runtime; the memory of one comes and goes
+assert after[1] < before[1] + 45_000_000, (before, after)  # half a megabyte a runtime, and what one runtime allocates
 
 view = bytearray(4096)
 axpy = rt.define("touch", "DWELL_OPERATOR(touch)(dwell::Group g, dwell::Span<dwell::u8> x) { x[0] = 1; }")
@@ -237,7 +237,7 @@ for _ in range(4): many()
 before = size()
 for _ in range(4): many()
 after = size()
-for _ in range(100):  # on a busy machine it comes back later
+for _ in range(100):  # a busy machine frees memory later
     if after[1] < before[1] + 16_000_000: break
     time.sleep(0.1); rt.sync(); rt.allocate(1)
     after = size()

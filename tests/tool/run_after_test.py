@@ -59,10 +59,10 @@ z = "z.npy"
 
     def test_overlaps_what_no_order_joins(self):
         # Each of the two waits until the other has begun, for ten seconds.
-        self.put("step.hpp", """DWELL_OPERATOR(step)(dwell::Group g, dwell::u32 meet, double, dwell::Span<dwell::u64> y) {
+        self.put("step.hpp", """DWELL_OPERATOR(step)(dwell::Group g, dwell::u32 waits, double, dwell::Span<dwell::u64> y) {
   const dwell::u64 start = dwell::device::now_ns();
   y.atomic_add(0, 1);
-  while (meet == 1 && y.atomic_load(0) < 3) {
+  while (waits == 1 && y.atomic_load(0) < 3) {
     if (dwell::device::now_ns() - start > 10000000000ull) return g.fail(7);
   }
 }""")

@@ -16,7 +16,7 @@ class CriticalPath(StepCase):
             ("short", 2, 4, 'after = ["load"]'),
             ("long", 3, 10, 'after = ["load"]', "repeat = 2", "link = true"),
             ("last", 4, 1, 'after = ["short", "long"]'),
-            ("aside", 5, 8),
+            ("off_path", 5, 8),
         )
         def told(of, *options):
             """What the tool says; again when a worker has lost its processor in `short`, which then took longest."""

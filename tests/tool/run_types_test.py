@@ -49,13 +49,13 @@ DWELL_OPERATOR(axpy)(dwell::Group g, dwell::half a, dwell::Span<const dwell::hal
   g.transform(y, [=](float value) { return a * value; }, x);
 }
 DWELL_OPERATOR(twice)(dwell::Group g, dwell::Span<dwell::bfloat16> b) { for (auto i : g.range(b.size())) b[i] *= 2; }
-DWELL_OPERATOR(turn)(dwell::Group g, dwell::complex<float> by, dwell::Span<dwell::complex<float>> z) {
+DWELL_OPERATOR(rotate)(dwell::Group g, dwell::complex<float> by, dwell::Span<dwell::complex<float>> z) {
   g.transform(z, [=](dwell::complex<float> value) { return value * by; }, z);
 }""")
         self.put("job.toml", """[operators]
 axpy = { source = "axpy.hpp" }
 twice = { source = "axpy.hpp" }
-turn = { source = "axpy.hpp" }
+rotate = { source = "axpy.hpp" }
 [arrays]
 x = { file = "x.npy" }
 y = { like = "x" }
@@ -68,7 +68,7 @@ args = [2, "x", "y"]
 operator = "twice"
 args = ["b"]
 [[tasks]]
-operator = "turn"
+operator = "rotate"
 args = [[0, 1], "z"]
 [outputs]
 y = "y.npy"
