@@ -30,6 +30,7 @@ class OperationList {
  private:
   friend class Batch;
   friend class GangProgram;
+  friend class Step;
   friend const tensor::Noted& tensor::noted_in(const OperationList& list);
   std::shared_ptr<tensor::Noted> state_;
 };

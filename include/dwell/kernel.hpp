@@ -63,7 +63,9 @@ class PreparedLaunch {
   std::shared_ptr<detail::PreparedState> state_;
 };
 
-class GangProgram;
+namespace tensor::gang {
+struct CompiledGang;
+}
 
 namespace detail {
 
@@ -172,7 +174,7 @@ class KernelBase {
   void require(const Signature& signature) const;
   Ticket launch_list(const LaunchConfig& config, const LaunchArgument* arguments, std::size_t count) const;
   PreparedLaunch prepare_list(const LaunchConfig& config, const LaunchArgument* arguments, std::size_t count) const;
-  friend class dwell::GangProgram;  // prepares structures whose size is known at run time only
+  friend struct dwell::tensor::gang::CompiledGang;  // passes structures whose size is known at run time only
 
   std::shared_ptr<ModuleState> module_;
   std::size_t index_ = 0;

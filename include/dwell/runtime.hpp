@@ -29,6 +29,7 @@
 #include <dwell/operator.hpp>
 #include <dwell/options.hpp>
 #include <dwell/preemption.hpp>
+#include <dwell/stream.hpp>
 #include <dwell/task.hpp>
 #include <dwell/ticket.hpp>
 #include <dwell/trace.hpp>
@@ -101,6 +102,9 @@ class Runtime {
   // Throws errc::compile_failed, errc::operator_not_found (an expression names no kernel), errc::link_failed (the program does not load),
   // errc::invalid_argument, and errc::unsupported on the CPU.
   Module compile(const Source& source, const std::optional<CompileOptions>& options = {}, const std::vector<std::string>& expressions = {});
+
+  // Makes a stream for launches beside those of other streams. Throws errc::unsupported on the CPU, errc::closed, errc::device_lost.
+  Stream make_stream();
 
   // Allocates cleared memory for `count` elements; device memory comes from Options::device_memory if that is set. Throws
   // errc::out_of_memory, errc::invalid_argument (too many elements; unusable memory of a resource), and what a resource throws.

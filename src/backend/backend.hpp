@@ -176,6 +176,11 @@ class Backend {
   // Checks a launch as `launch` does, once for any number of launches. The stream and the parameters are those of each.
   virtual std::unique_ptr<PreparedLaunch> prepare(LoadedModule& kernels, const KernelLaunch& launch);
 
+  // Makes a stream for launches, and gives one back, once it has passed them. Those that are left end with the backend. May be called from
+  // any thread. Throws errc::device_lost, and errc::unsupported where launches have no streams, as this default.
+  virtual void* make_stream();
+  virtual void drop_stream(void* stream) { static_cast<void>(stream); }
+
   // Returns the device's fault since the last lease began; empty if there is none. May be called at any time, never blocks.
   virtual std::string fault() = 0;
   // Returns the hanging task or kernel that keeps the device from being reopened in this process; empty if none does. Called after a
@@ -201,6 +206,7 @@ inline std::unique_ptr<LoadedModule> Backend::load_kernels(std::span<const std::
 inline std::unique_ptr<Completion> Backend::launch(LoadedModule&, const KernelLaunch&) {
   throw Error(errc::unsupported, info().device + " runs no kernels beside the loop");
 }
+inline void* Backend::make_stream() { throw Error(errc::unsupported, info().device + " has no streams for launches"); }
 inline std::unique_ptr<PreparedLaunch> Backend::prepare(LoadedModule&, const KernelLaunch&) {
   throw Error(errc::unsupported, info().device + " runs no kernels beside the loop");
 }

@@ -84,6 +84,8 @@ class Core {
 
   std::shared_ptr<detail::ModuleState> compile(const Source& source, const std::optional<CompileOptions>& options,
                                                const std::vector<std::string>& expressions);
+  void* make_stream() { return backend_->make_stream(); }
+  void drop_stream(void* stream) { backend_->drop_stream(stream); }
   // Launches a kernel; returns the launch's number.
   std::uint64_t launch(const std::shared_ptr<detail::ModuleState>& module, std::size_t index, const LaunchConfig& config,
                        const detail::LaunchArgument* arguments, std::size_t count);

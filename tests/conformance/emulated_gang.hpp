@@ -4,12 +4,15 @@
 
 #include <ucontext.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <random>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -17,7 +20,7 @@
 
 #include <dwell/runtime.hpp>
 
-#include "tensor/device/member.hpp"
+#include "tensor/device/resident_member.hpp"
 #include "tensor/gang/plan.hpp"
 #include "tensor/gang/source.hpp"
 
@@ -34,7 +37,7 @@ class EmulatedGang {
     local_.resize(plan.members);
     for (auto& memory : local_) memory.resize(plan.local_bytes / sizeof(Aligned) + 1);
     words_.resize(2 * std::size_t{plan.exchanged} + 1);
-    numbers_.resize(device::kNumbersLine + std::size_t{plan.members} * device::kNumbersOfMember);
+    numbers_.resize(device::kNumbersLine + std::size_t{plan.members} * 2 * device::kNumbersOfMember);
     static int number = 0;
     const std::string name = "emulated_gang_" + std::to_string(number++);
     Definition how;
@@ -51,8 +54,10 @@ class EmulatedGang {
     function_ = reinterpret_cast<Function>(answer[3]);
   }
 
-  // Runs the program once. Throws if it gets stuck.
-  void run() {
+  // Runs the program once. `host` is called when all threads wait; `step`: for a plan whose runs the host calls. Throws if it gets stuck.
+  void run(const std::function<void()>& host = {}, const device::StepMemory* step = nullptr) {
+    host_ = host;
+    step_ = step;
     // Memory begins with NaN: a step that reads it unwritten is seen.
     for (auto& memory : local_) std::memset(memory.data(), 0xFF, memory.size() * sizeof(Aligned));
     meeting_.assign(plan_.members, 0);
@@ -89,7 +94,7 @@ class EmulatedGang {
   static constexpr std::size_t kStackBytes = std::size_t{64} << 10U;
   static constexpr std::size_t kWarp = 32;
   using Function = void (*)(std::uint32_t rank, std::uint32_t thread, void* local, const std::uint32_t* list, std::uint64_t* words,
-                            std::uint32_t* numbers);
+                            std::uint32_t* numbers, const device::StepMemory* step);
   struct alignas(16) Aligned {
     std::byte bytes[16];
   };
@@ -110,22 +115,27 @@ class EmulatedGang {
     // The kernel, and the structure in front of it.
     std::size_t kernel = text.find("extern \"C\" __global__");
     if (const std::size_t list = text.find("struct List {"); list < kernel) kernel = list;
-    return "#include \"emulated.hpp\"\n" + text.substr(0, kernel) +
-           R"(static void run_thread(u32 rank, u32 thread, void* local, const u32* list, u64* words, u32* numbers) {
-  Member m(rank, thread, static_cast<u8*>(local), words, kExchanged, numbers);
-  run_all(m, list, )" +
-           std::to_string(repeats) + R"();
+    return "#include \"emulated.hpp\"\n" + text.substr(0, kernel) + (plan.on_call ? kBeginOnCall : kBegin) +
+           (plan.on_call ? "" : ", " + std::to_string(repeats)) + R"();
   m.end();
 }
 DWELL_OPERATOR()" +
            name + R"()(Group, Span<u64> addresses) {
-  emulated::meet = reinterpret_cast<void (*)()>(addresses[0]);
+  emulated::meet = reinterpret_cast<u32 (*)(u32)>(addresses[0]);
   emulated::shuffle = reinterpret_cast<u32 (*)(u32, u32)>(addresses[1]);
   emulated::wait = reinterpret_cast<void (*)()>(addresses[2]);
   addresses[3] = reinterpret_cast<u64>(&run_thread);
 }
 )";
   }
+  static constexpr const char* kBegin =
+      R"(static void run_thread(u32 rank, u32 thread, void* local, const u32* list, u64* words, u32* numbers, const void*) {
+  Member m(rank, thread, static_cast<u8*>(local), words, kExchanged, numbers);
+  run_all(m, list)";
+  static constexpr const char* kBeginOnCall =
+      R"(static void run_thread(u32 rank, u32 thread, void* local, const u32* list, u64* words, u32* numbers, const void* step) {
+  ResidentMember m(rank, thread, static_cast<u8*>(local), words, kExchanged, numbers, kMembers, *static_cast<const StepMemory*>(step));
+  run_all(m, list)";
   static constexpr const char* kHeader = R"(#pragma once
 #include "tensor/device/element.hpp"
 #include "tensor/device/lanes.hpp"
@@ -134,17 +144,20 @@ DWELL_OPERATOR()" +
 #undef DWELL_PARALLEL_GROUP
 #define DWELL_PARALLEL_GROUP 1
 namespace emulated {
-static void (*meet)();
+static dwell::u32 (*meet)(dwell::u32 predicate);
 static dwell::u32 (*shuffle)(dwell::u32 value, dwell::u32 distance);
 static void (*wait)();
 }
 static inline float __shfl_xor_sync(dwell::u32, float value, dwell::u32 distance) {
   return dwell::device::bits_as<float>(emulated::shuffle(dwell::device::bits_as<dwell::u32>(value), distance));
 }
-#define __syncthreads() emulated::meet()
+#define __syncthreads() ((void)emulated::meet(0))
+#define __syncthreads_and(predicate) (emulated::meet(predicate) & 1U)
+#define __syncthreads_or(predicate) (emulated::meet(predicate) & 2U)
 #define relax(round) ((void)(round), emulated::wait())
 #include "tensor/device/member_product.hpp"
 #include "tensor/device/member_rows.hpp"
+#include "tensor/device/resident_member.hpp"
 )";
 
   // ---- Of the threads ------------------------------------------------------------------------------------------------------------------
@@ -163,10 +176,16 @@ static inline float __shfl_xor_sync(dwell::u32, float value, dwell::u32 distance
     EmulatedGang& gang = *running();
     const auto rank = static_cast<std::uint32_t>(gang.current_ / gang.plan_.threads);
     const auto thread = static_cast<std::uint32_t>(gang.current_ % gang.plan_.threads);
-    gang.function_(rank, thread, gang.local_[rank].data(), gang.plan_.list.data(), gang.words_.data(), gang.numbers_.data());
+    gang.function_(rank, thread, gang.local_[rank].data(), gang.plan_.list.data(), gang.words_.data(), gang.numbers_.data(), gang.step_);
     leave(State::done);
   }
-  static void meet() { leave(State::meets); }
+  // Returns bit 0 if the predicate holds for all threads of the member, and bit 1 if it holds for one.
+  static std::uint32_t meet(std::uint32_t predicate) {
+    Thread& thread = running()->threads_[running()->current_];
+    thread.value = predicate;
+    leave(State::meets);
+    return thread.value;
+  }
   static void wait() { leave(State::waits); }
   static std::uint32_t shuffle(std::uint32_t value, std::uint32_t distance) {
     Thread& thread = running()->threads_[running()->current_];
@@ -186,7 +205,13 @@ static inline float __shfl_xor_sync(dwell::u32, float value, dwell::u32 distance
         const std::size_t member = i / plan_.threads;
         if (++meeting_[member] != plan_.threads) return;
         meeting_[member] = 0;
-        for (std::size_t t = 0; t < plan_.threads; ++t) make_ready(member * plan_.threads + t);
+        const std::span<Thread> all(&threads_[member * plan_.threads], plan_.threads);
+        const auto holds = [](const Thread& thread) { return thread.value != 0; };
+        const std::uint32_t bits = (std::ranges::all_of(all, holds) ? 1U : 0U) | (std::ranges::any_of(all, holds) ? 2U : 0U);
+        for (std::size_t t = 0; t < plan_.threads; ++t) {
+          all[t].value = bits;
+          make_ready(member * plan_.threads + t);
+        }
         return;
       }
       case State::shuffles: {
@@ -208,6 +233,10 @@ static inline float __shfl_xor_sync(dwell::u32, float value, dwell::u32 distance
   // All others wait: some of the slow threads go on, or all, and those that poll look again.
   void rouse() {
     if (slow_.empty() && polling_.empty()) throw std::runtime_error("the gang is stuck");
+    if (host_) {
+      host_();
+      rounds_ = 0;
+    }
     if (slow_.empty() && ++rounds_ > 1000) throw std::runtime_error("the members wait for words that nobody puts");
     if (!slow_.empty()) rounds_ = 0;
     const bool all = random_() % 2 == 0;
@@ -222,6 +251,8 @@ static inline float __shfl_xor_sync(dwell::u32, float value, dwell::u32 distance
   const tensor::gang::Plan& plan_;
   std::mt19937 random_;
   Function function_ = nullptr;
+  std::function<void()> host_;
+  const device::StepMemory* step_ = nullptr;
   std::vector<Thread> threads_;
   std::vector<std::vector<Aligned>> local_;
   std::vector<std::uint64_t> words_;

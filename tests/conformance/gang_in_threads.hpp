@@ -3,36 +3,36 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <dwell/gang_program.hpp>
 #include <dwell/runtime.hpp>
 
-#include "tensor/device/member.hpp"
+#include "tensor/device/resident_member.hpp"
 #include "tensor/gang/noted.hpp"
 #include "tensor/gang/plan.hpp"
 #include "tensor/gang/source.hpp"
 
 namespace dwell::test {
 
-// Plans as for a GPU, but for members of one thread.
+// The limits of an H200. `threads` of a member: 0 for as many as the plan finds best.
+inline tensor::gang::Limits limits_of_gpu(std::uint32_t members, std::uint32_t threads = 0) {
+  return {.members = members, .most_members = 132, .local_bytes = std::uint64_t{227} << 10U, .threads = threads, .on_cuda = true};
+}
+inline tensor::gang::Limits limits_of_gpu(const GangSettings& settings, std::uint32_t threads = 0) {
+  tensor::gang::Limits limits = limits_of_gpu(settings.members, threads);
+  limits.repeats = settings.repeats;
+  limits.slices = settings.slices;
+  return limits;
+}
+
 class GangInThreads {
  public:
-  // Throws as GangProgram.
-  GangInThreads(Runtime& runtime, const OperationList& operations, const std::function<bool(const TensorView::Extent&)>& needed,
-                const GangSettings& settings)
-      : plan_(tensor::gang::plan_of(tensor::noted_in(operations), needed,
-                                    {.members = settings.members,
-                                     .most_members = 132,
-                                     .local_bytes = std::uint64_t{227} << 10U,
-                                     .threads = 1,
-                                     .on_cuda = true,
-                                     .repeats = settings.repeats,
-                                     .slices = settings.slices})),
-        repeats_(settings.repeats) {
+  // The members of the plan have one thread. Throws as GangProgram.
+  GangInThreads(Runtime& runtime, tensor::gang::Plan plan, std::uint32_t repeats = 1) : plan_(std::move(plan)), repeats_(repeats) {
     tensor::gang::Source source = tensor::gang::source_of(plan_, tensor::gang::Runner::threads);
     text_ = source.text;
     Definition how;
@@ -44,19 +44,24 @@ class GangInThreads {
     runtime.submit(op_, place).wait();
     std::uint64_t address = 0;
     place.read(std::span(&address, 1));
-    function_ = reinterpret_cast<tensor::gang::FunctionOfMember>(address);
+    address_ = address;
     words_.resize(2 * std::size_t{plan_.exchanged});
-    numbers_.resize(device::kNumbersLine + std::size_t{plan_.members} * device::kNumbersOfMember);
+    numbers_.resize(device::kNumbersLine + std::size_t{plan_.members} * 2 * device::kNumbersOfMember);
     // Memory of a GPU's members has no particular contents either.
     local_.assign(plan_.members, std::vector<Pack>(plan_.local_bytes / sizeof(Pack) + 1, Pack{kGarbage, kGarbage}));
   }
 
-  // Runs the program once; returns when all members have.
-  void run() {
+  // Runs the program once; returns when all members have. `step`: for a plan whose runs the host calls.
+  void run(const device::StepMemory* step = nullptr) {
     std::vector<std::thread> members;
     for (std::uint32_t rank = 0; rank < plan_.members; ++rank)
-      members.emplace_back([this, rank] {
-        function_(rank, plan_.list.data(), reinterpret_cast<std::uint8_t*>(local_[rank].data()), words_.data(), numbers_.data(), repeats_);
+      members.emplace_back([this, rank, step] {
+        auto* const local = reinterpret_cast<std::uint8_t*>(local_[rank].data());
+        if (step != nullptr)
+          reinterpret_cast<tensor::gang::FunctionOfCalled>(address_)(rank, plan_.list.data(), local, words_.data(), numbers_.data(), step);
+        else
+          reinterpret_cast<tensor::gang::FunctionOfMember>(address_)(rank, plan_.list.data(), local, words_.data(), numbers_.data(),
+                                                                     repeats_);
       });
     for (std::thread& member : members) member.join();
   }
@@ -75,7 +80,7 @@ class GangInThreads {
   std::uint32_t repeats_;
   std::string text_;
   Operator<> op_;
-  tensor::gang::FunctionOfMember function_ = nullptr;
+  std::uint64_t address_ = 0;  // of the function
   std::vector<u64> words_;
   std::vector<std::uint32_t> numbers_;
   std::vector<std::vector<Pack>> local_;

@@ -74,17 +74,11 @@ class GangProgramsTest : public TensorTest {
     if (!on_cpu() || kThreadSanitized) return;
     if (kAddressSanitized && (settings.members < 2 || settings.members > kMostSanitized)) return;
     restore(state);
-    GangInThreads program(runtime(), list, needed, settings);
+    GangInThreads program(runtime(), tensor::gang::plan_of(tensor::noted_in(list), needed, limits_of_gpu(settings, 1)), settings.repeats);
     if (program.plan().members == 1 && settings.members == 1) return;
     // A few members with all their threads: it takes longer.
     if (!kSanitized && settings.members > 1 && settings.members <= kMostEmulated) {
-      const tensor::gang::Plan plan = tensor::gang::plan_of(tensor::noted_in(list), needed,
-                                                            {.members = settings.members,
-                                                             .most_members = 132,
-                                                             .local_bytes = std::uint64_t{227} << 10U,
-                                                             .on_cuda = true,
-                                                             .repeats = settings.repeats,
-                                                             .slices = settings.slices});
+      const tensor::gang::Plan plan = tensor::gang::plan_of(tensor::noted_in(list), needed, limits_of_gpu(settings));
       EmulatedGang emulated(runtime(), plan, settings.members, settings.repeats);
       ASSERT_NO_FATAL_FAILURE(compare(
           work, [&](int) { emulated.run(); }, program.source(), settings, runs, tolerance));

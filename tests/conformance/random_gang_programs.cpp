@@ -17,6 +17,7 @@
 #include "tensor/gang/noted.hpp"
 #include "tensor/gang/plan.hpp"
 #include "tests/conformance/emulated_gang.hpp"
+#include "tests/conformance/gang_in_threads.hpp"
 #include "tests/conformance/tensor_test.hpp"
 #include "tests/unit/sanitized.hpp"
 
@@ -343,9 +344,7 @@ class RandomGangProgramsTest : public TensorTest {
         }
       };
       if (settings.emulated) {
-        constexpr std::uint64_t kLocalBytes = std::uint64_t{227} << 10U;
-        const tensor::gang::Plan plan = tensor::gang::plan_of(
-            tensor::noted_in(list), needed, {.members = members, .most_members = 132, .local_bytes = kLocalBytes, .on_cuda = true});
+        const tensor::gang::Plan plan = tensor::gang::plan_of(tensor::noted_in(list), needed, limits_of_gpu(members));
         ASSERT_EQ(plan.members, members);
         EmulatedGang gang(runtime(), plan, settings.seed);
         compare_runs([&] { gang.run(); });

@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include <utility>
+#include <vector>
 
 #include "backend/cuda/cuda_device.hpp"
 #include "backend/cuda/cuda_image.hpp"
@@ -129,6 +130,20 @@ class CudaBackend final : public Backend {
     const Entered entered(place_);
     return prepare_cuda_kernel(place_, kernels, launch);
   }
+  void* make_stream() override {
+    const Entered entered(place_);
+    const Lock lock(streams_mutex_);
+    streams_.reserve(streams_.size() + 1);
+    CUstream stream = nullptr;
+    driver_.check(driver_.cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, lowest_priority()), "creating a stream");
+    streams_.push_back(stream);
+    return stream;
+  }
+  void drop_stream(void* stream) override {
+    const Lock lock(streams_mutex_);
+    if (std::erase(streams_, static_cast<CUstream>(stream)) != 0)
+      give_back(place_, [&] { driver_.cuStreamDestroy(static_cast<CUstream>(stream)); });
+  }
   void start(LoadedImage& program, const device::Lease& lease) override {
     const Entered entered(place_);
     start_cuda_lease(place_, program, lease, place_.leases[lease.slot]);
@@ -166,12 +181,20 @@ class CudaBackend final : public Backend {
   void open();
   void release();
   CUresult leases() const;
+  int lowest_priority() const {
+    int lowest = 0;
+    int highest = 0;
+    driver_.check(driver_.cuCtxGetStreamPriorityRange(&lowest, &highest), "reading the priorities of streams");
+    return lowest;
+  }
   int attribute(CUdevice_attribute attribute) const { return attribute_of(driver_, place_.device, attribute); }
   // Waits for this thread's copies, and for earlier copies of others.
   void settle(const char* what) { driver_.check(driver_.cuStreamSynchronize(place_.copies), what); }
 
   const Driver& driver_;
   CudaPlace place_;
+  Mutex streams_mutex_;
+  std::vector<CUstream> streams_ DWELL_GUARDED_BY(streams_mutex_);  // that users have made
   const int ordinal_;
   std::uint32_t used_slots_ = 0;  // streams of leases used since the last finish
   CUevent order_ = nullptr;       // orders a burst and the user's stream
@@ -191,11 +214,9 @@ void CudaBackend::open() {
   }
   try {
     const Entered entered(place_);
-    int lowest = 0;
-    int highest = 0;
-    driver_.check(driver_.cuCtxGetStreamPriorityRange(&lowest, &highest), "reading the priorities of streams");
-    // Lowest priority: when the device has no room for two leases, blocks of the next lease are always waiting, and kernels of lower
-    // priority would never start.
+    // When the device has no room for two leases, blocks of the next lease are always waiting, and kernels of lower priority would never
+    // start.
+    const int lowest = lowest_priority();
     for (CUstream& stream : place_.leases)
       driver_.check(driver_.cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, lowest), "creating a stream");
     driver_.check(driver_.cuStreamCreateWithPriority(&place_.copies, CU_STREAM_NON_BLOCKING, lowest), "creating a stream");
@@ -227,6 +248,8 @@ void CudaBackend::release() {
     const Lock lock(staging_mutex_);
     if (staging_ != nullptr) driver_.cuMemFreeHost(staging_);
     if (place_.pool != nullptr) driver_.cuMemPoolDestroy(place_.pool);
+    const Lock streams_lock(streams_mutex_);
+    for (auto* stream : streams_) driver_.cuStreamDestroy(stream);
     if (place_.launches != nullptr) driver_.cuStreamDestroy(place_.launches);
     if (place_.copies != nullptr) driver_.cuStreamDestroy(place_.copies);
     for (auto* stream : place_.leases)

@@ -26,9 +26,12 @@ TEST_P(CudaGangTest, ANetworkCompilesWithoutWarnings) {
   tensor::note_program(network.noted, TensorOp::mul, large, std::vector<Operand>{large, large});
   tensor::note_linear(network.noted, tensor::made_up({64, 256}), tensor::made_up({64, 256}), tensor::made_up({256, 256}),
                       tensor::made_up({256}));
-  for (const std::uint32_t members : {7U, 32U}) {
+  const GangSlices slices[] = {{.memory = network.x.extent()}, {.memory = network.y.extent(), .output = true}};
+  for (const std::uint32_t members : {7U, 32U, 16U}) {
     tensor::gang::Limits limits = tensor::on_a_gpu(members);
     limits.repeats = members == 32 ? 20 : 1;
+    limits.on_call = members == 16;
+    if (limits.on_call) limits.slices = slices;
     const tensor::gang::Plan plan = tensor::gang::plan_of(
         network.noted, [](const TensorView::Extent&) { return true; }, limits);
     const tensor::gang::Source source = tensor::gang::source_of(plan, tensor::gang::Runner::cuda);

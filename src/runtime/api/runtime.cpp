@@ -169,6 +169,15 @@ bool Runtime::cancel(const Ticket& ticket) {
 
 void Runtime::wait_all() { detail::Shell::require(shell_)->wait_all(); }
 
+Stream Runtime::make_stream() {
+  const auto core = detail::Shell::require(shell_);
+  // A generation that is gone has ended its streams.
+  return Stream(std::shared_ptr<void>(core->make_stream(), [shell = shell_, of = std::weak_ptr(core)](void* stream) {
+    if (shell->lineage->is_forked()) return;
+    if (const auto owner = of.lock()) owner->drop_stream(stream);
+  }));
+}
+
 void Runtime::burst(void* stream) { detail::Shell::require(shell_)->burst(stream); }
 
 void Runtime::park() { detail::Shell::require(shell_)->park(); }

@@ -70,6 +70,22 @@ class Member {
 #endif
   }
 
+  // Barriers of the member's threads that tell whether the predicate holds for all of them, or for one.
+  DWELL_DEVICE bool all(bool predicate) const {
+#if DWELL_PARALLEL_GROUP
+    return __syncthreads_and(predicate) != 0;
+#else
+    return predicate;
+#endif
+  }
+  DWELL_DEVICE bool any(bool predicate) const {
+#if DWELL_PARALLEL_GROUP
+    return __syncthreads_or(predicate) != 0;
+#else
+    return predicate;
+#endif
+  }
+
   // Hands on word `i` of the exchange that comes next.
   DWELL_DEVICE void put(u32 i, float value) const {
     // Relaxed: nothing but the word itself is published. Pairs with look.

@@ -69,6 +69,7 @@ class Planner {
     find_slices();
     place_all();
     write_steps();
+    plan_.on_call = limits_.on_call;
     plan_.list = std::move(steps_.words);
     steps_.begins.pop_back();  // behind the last end
     plan_.begins = std::move(steps_.begins);
@@ -101,6 +102,13 @@ class Planner {
   }
   void check(const GangSlices& slices) {
     const std::uint64_t bytes = slices.memory.end - slices.memory.first;
+    if (limits_.on_call) {
+      if ((slices.memory.first | bytes) % 4 != 0) refuse_slices("addresses and sizes are multiples of 4 bytes");
+      for (const GangSlices& other : limits_.slices)
+        if (&other != &slices && slices.output == other.output && slices.memory.overlaps(other.memory))
+          refuse_slices(slices.output ? "two outputs overlap" : "two inputs overlap");
+      return;
+    }
     if ((slices.memory.first | slices.first | static_cast<std::uint64_t>(slices.stride) | bytes) % 4 != 0)
       refuse_slices("addresses, sizes and strides are multiples of 4 bytes");
     if (bytes > kMostLocal) refuse_slices("of " + std::to_string(bytes) + " bytes, " + std::to_string(kMostLocal) + " at most");
@@ -418,6 +426,7 @@ class Planner {
 
   // The slices of a run come, and go.
   void begin_run() {
+    if (limits_.on_call) return await_call();
     bool any = false;
     for (const Range& range : ranges_) {
       if (range.input == nullptr || !range.local) continue;
@@ -431,10 +440,65 @@ class Planner {
     if (any) steps_.add({}, {.body = "  end_copies();\n"}, "waits for the slices", true);
   }
   void end_run() {
+    if (limits_.on_call) return answer();
     for (const Range& range : ranges_)
       for (const GangSlices* const output : range.outputs)
         copy_out(range, output->memory,
                  [&](MemberStep& step, const std::string& type) { return slice_at(step, type, *output, output->memory.first); });
+  }
+  // The number of the first word of what lies at this address of a call's inputs, or of its outputs.
+  std::uint64_t call_word(const GangSlices& of, std::uint64_t address) const {
+    std::uint64_t bytes = 0;
+    for (const GangSlices* slices = limits_.slices.data(); slices != &of; ++slices)
+      if (slices->output == of.output) bytes += slices->memory.end - slices->memory.first;
+    return (bytes + address - of.memory.first) / sizeof(std::uint32_t);
+  }
+  void await_call() {
+    MemberStep step;
+    std::string place;
+    std::string word;
+    std::uint64_t count = 0;
+    for (const Range& range : ranges_) {
+      if (range.input == nullptr || !range.local) continue;
+      step.use(range, range.extent, true);
+      const std::string i = count == 0 ? "i" : "(i - " + std::to_string(count) + ")";
+      count += range.bytes() / sizeof(std::uint32_t);
+      const std::string piece = "    if (i < " + std::to_string(count) + ") return ";
+      place += piece + step.word(range.place) + " + " + i + " * 4;\n";
+      word += piece + step.word(call_word(*range.input, range.extent.first)) + " + " + i + ";\n";
+    }
+    step.use_arrivals();
+    const std::string begin = "(const u32* at, u32 i) {\n    (void)at;\n";
+    steps_.add(step,
+               {"  static constexpr u32 count = " + std::to_string(count) + ";\n  static DWELL_DEVICE u32 place" + begin + place +
+                    "    return 0;\n  }\n  static DWELL_DEVICE u32 word" + begin + word + "    return 0;\n  }\n",
+                "  m.await_call<Form, kThreads, kMembers>(at);\n"},
+               "waits for a call and its inputs", true);
+    plan_.arrived = static_cast<std::uint32_t>(count);
+  }
+  void answer() {
+    for (const Range& range : ranges_) {
+      for (const GangSlices* const output : range.outputs) {
+        MemberStep step;
+        step.use(range, output->memory, false);
+        const std::string from = step.local_at("const u32", range.place + output->memory.first - range.extent.first);
+        const std::uint64_t words = (output->memory.end - output->memory.first) / sizeof(std::uint32_t);
+        const std::string first = step.word(call_word(*output, output->memory.first));
+        if (range.owned) {
+          const Owned owned{.period = range.period, .each = range.period / plan_.members};
+          steps_.add(step,
+                     {.body = "  for (int i = static_cast<int>(m.thread()); i < " + owned.count(static_cast<std::int64_t>(words)) +
+                              "; i += kThreads) {\n    const int e = " + owned.element("i") + ";\n    m.answer(" + first + " + e, " + from +
+                              "[e]);\n  }\n"},
+                     "answers with what a member owns");
+          continue;
+        }
+        step.word(words);
+        step.word(writer_++ % plan_.members);
+        steps_.add(step, {.body = "  if (m.rank() == at[3]) m.answer_all<kThreads>(" + first + ", " + from + ", at[2]);\n"},
+                   "answers with a result, by one member");
+      }
+    }
   }
   // The place in the slice of the current run of what lies at this address of the memory that stands for it.
   static std::string slice_at(MemberStep& step, const std::string& type, const GangSlices& slices, std::uint64_t address) {

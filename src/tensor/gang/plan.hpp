@@ -23,8 +23,10 @@ struct Limits {
   bool on_cuda = false;                     // a member has many threads
   std::uint32_t repeats = 1;                // runs of the operations in a run of the program
   std::span<const GangSlices> slices = {};  // valid during plan_of
+  // The host calls each run (dwell::Step): slices are its numbers, whose `first` and `stride` mean nothing.
+  bool on_call = false;
 
-  bool is_repeated() const { return repeats > 1 || !slices.empty(); }
+  bool is_repeated() const { return repeats > 1 || !slices.empty() || on_call; }
 };
 
 struct Plan {
@@ -32,9 +34,12 @@ struct Plan {
   std::uint32_t threads = 1;      // of a member
   std::uint64_t local_bytes = 0;  // of a member's memory, behind the list
   std::uint32_t exchanged = 0;    // words of the largest exchange
+  std::uint32_t arrived = 0;      // words of a call's inputs
   // Lists of steps (device/member.hpp), one behind the other, each with a 0 as its end. A program that repeats has three: the steps before
-  // all runs of the operations, those of a run, and those behind all of them. Another program has one.
+  // all runs of the operations, those of a run, and those behind all of them. Another program has one. On call, a run's first step waits
+  // for the call, or finds that there will be no more runs.
   std::vector<std::uint32_t> list;
+  bool on_call = false;
   std::vector<std::uint32_t> begins;  // of the lists
   std::vector<FormText> forms;        // by number
   std::vector<std::string> remarks;   // a line for each form

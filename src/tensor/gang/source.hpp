@@ -8,6 +8,10 @@
 
 #include "tensor/gang/plan.hpp"
 
+namespace dwell::device {
+struct StepMemory;
+}
+
 namespace dwell::tensor::gang {
 
 // The runners of a gang's members.
@@ -26,6 +30,9 @@ inline constexpr const char* kKernelName = "dwell_gang";
 using FunctionOfCaller = void (*)(const std::uint32_t* list, std::uint8_t* local, std::uint32_t repeats);
 using FunctionOfMember = void (*)(std::uint32_t rank, const std::uint32_t* list, std::uint8_t* local, u64* words, std::uint32_t* numbers,
                                   std::uint32_t repeats);
+// Of a plan whose runs the host calls.
+using FunctionOfCalled = void (*)(std::uint32_t rank, const std::uint32_t* list, std::uint8_t* local, u64* words, std::uint32_t* numbers,
+                                  const device::StepMemory* step);
 Source source_of(const Plan& plan, Runner runner);
 
 // Returns whether the list is an argument of the kernel by value, which every thread reads from constant memory. Else members copy it.

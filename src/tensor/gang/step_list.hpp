@@ -28,6 +28,8 @@ class MemberStep {
  public:
   // Notes that it uses memory of a range.
   void use(const Range& range, const TensorView::Extent& extent, bool writes);
+  // Notes that it reads what a member has put for all of them, which it replaces in the next run.
+  void use_arrivals() { shared_.push_back({false, {0, 1}, false}); }
   // Notes that it uses a place in the member's memory, as scratch memory.
   void use_local(std::uint64_t place, std::uint64_t bytes) { uses_.push_back({true, {place, place + bytes}, true}); }
   // Add words to the step, and return the text that finds what they name.
