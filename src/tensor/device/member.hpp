@@ -36,7 +36,8 @@ class Member {
         numbers_(numbers),
         number_(0),
         passes_(0),
-        turn_(0) {
+        turn_(0),
+        is_last_turn_(false) {
     if (numbers == nullptr) return;
     number_ = mine()[0];
     passes_ = mine()[1];
@@ -50,9 +51,13 @@ class Member {
 
   DWELL_DEVICE u32 rank() const { return rank_; }
   DWELL_DEVICE u32 thread() const { return thread_; }
-  // The run of the operations, from 0 on.
+  // The run of the operations, from 0 on, and whether no other follows.
   DWELL_DEVICE u32 turn() const { return turn_; }
-  DWELL_DEVICE void begin_turn(u32 turn) { turn_ = turn; }
+  DWELL_DEVICE bool is_last_turn() const { return is_last_turn_; }
+  DWELL_DEVICE void begin_turn(u32 turn, bool is_last) {
+    turn_ = turn;
+    is_last_turn_ = is_last;
+  }
 
   // A tensor in the member's memory, or anywhere.
   template <class T>
@@ -130,6 +135,7 @@ class Member {
   u32 number_;  // of the last exchange
   u32 passes_;  // of barriers
   u32 turn_;
+  bool is_last_turn_;
 };
 
 // Copies of `bytes` to the member's memory, which arrive before end_copies returns. Source and target are equally aligned.

@@ -389,10 +389,15 @@ class Planner {
       steps_.end_list();
       begin_run();
     }
-    for (const Operation& operation : operations_) {
-      if (waits_for_exchange(operation)) exchange();
-      write(operation);
+    const std::size_t last = operations_.size() - 1;
+    for (std::size_t i = 0; i <= last; ++i) {
+      if (waits_for_exchange(operations_[i])) exchange();
+      // Early enough to arrive by the end of the run, and where most plans have a barrier of the member's threads.
+      if (i == last) fetch_next([&](const Range& range) { return range.last < last; });
+      write(operations_[i]);
     }
+    fetch_next([&](const Range& range) { return range.last == last; });
+    if (fetches_) steps_.add({}, {.body = "  end_copies();\n"}, "waits for the copies");
     exchange();
     if (limits_.is_repeated()) {
       end_run();
@@ -421,20 +426,43 @@ class Planner {
                  "copies weights that the member keeps");
       any = true;
     }
+    for (const Range& range : ranges_) {
+      if (!is_fetched_ahead(range)) continue;
+      copy_slice(range, "m.turn()", "");
+      any = true;
+    }
     if (any) steps_.add({}, {.body = "  end_copies();\n"}, "waits for the copies", true);
   }
 
+  // Returns whether a run's slice comes at the end of the run before: while members wait for each other's words.
+  bool is_fetched_ahead(const Range& range) const {
+    return range.input != nullptr && range.local && !range.written() && range.outputs.empty() && !limits_.on_call;
+  }
+  void copy_slice(const Range& range, const std::string& turn, const std::string& condition) {
+    MemberStep step;
+    step.use(range, range.extent, true);
+    const std::string to = step.local_at("u8", range.place);
+    const std::string from = slice_at(step, "const u8", *range.input, range.extent.first, turn);
+    step.word(range.bytes());
+    steps_.add(step, {.body = "  " + condition + "begin_copy<kThreads>(m, " + to + ", " + from + ", at[3]);\n"},
+               "copies a slice to the member's memory");
+  }
+  // Begins to fetch slices of the next run. No step of this one reads its own any more.
+  template <class Of>
+  void fetch_next(Of of) {
+    for (const Range& range : ranges_) {
+      if (!is_fetched_ahead(range) || !of(range)) continue;
+      copy_slice(range, "(m.turn() + 1)", "if (!m.is_last_turn()) ");
+      fetches_ = true;
+    }
+  }
   // The slices of a run come, and go.
   void begin_run() {
     if (limits_.on_call) return await_call();
     bool any = false;
     for (const Range& range : ranges_) {
-      if (range.input == nullptr || !range.local) continue;
-      MemberStep step;
-      const std::string to = step.local_at("u8", range.place);
-      const std::string from = slice_at(step, "const u8", *range.input, range.extent.first);
-      step.word(range.bytes());
-      steps_.add(step, {.body = "  begin_copy<kThreads>(m, " + to + ", " + from + ", at[3]);\n"}, "copies a slice to the member's memory");
+      if (range.input == nullptr || !range.local || is_fetched_ahead(range)) continue;
+      copy_slice(range, "m.turn()", "");
       any = true;
     }
     if (any) steps_.add({}, {.body = "  end_copies();\n"}, "waits for the slices", true);
@@ -444,7 +472,7 @@ class Planner {
     for (const Range& range : ranges_)
       for (const GangSlices* const output : range.outputs)
         copy_out(range, output->memory,
-                 [&](MemberStep& step, const std::string& type) { return slice_at(step, type, *output, output->memory.first); });
+                 [&](MemberStep& step, const std::string& type) { return slice_at(step, type, *output, output->memory.first, "m.turn()"); });
   }
   // The number of the first word of what lies at this address of a call's inputs, or of its outputs.
   std::uint64_t call_word(const GangSlices& of, std::uint64_t address) const {
@@ -500,10 +528,11 @@ class Planner {
       }
     }
   }
-  // The place in the slice of the current run of what lies at this address of the memory that stands for it.
-  static std::string slice_at(MemberStep& step, const std::string& type, const GangSlices& slices, std::uint64_t address) {
+  // The place in the slice of a run of what lies at this address of the memory that stands for it.
+  static std::string slice_at(MemberStep& step, const std::string& type, const GangSlices& slices, std::uint64_t address,
+                              const std::string& turn) {
     const std::string first = step.global_at("char", slices.first + address - slices.memory.first);
-    return "reinterpret_cast<" + type + "*>(" + first + " + static_cast<i64>(m.turn()) * " + std::to_string(slices.stride) + ")";
+    return "reinterpret_cast<" + type + "*>(" + first + " + static_cast<i64>(" + turn + ") * " + std::to_string(slices.stride) + ")";
   }
 
   bool waits_for_exchange(const Operation& operation) {
@@ -680,6 +709,7 @@ class Planner {
   };
   std::vector<Awaited> awaited_;
   std::int64_t words_ = 0;    // of them
+  bool fetches_ = false;      // slices of the next run
   std::uint32_t writer_ = 0;  // the member that copies the next result out
 };
 

@@ -66,7 +66,7 @@ DWELL_DEVICE void run_all(GangMember& m, const u32* list, u32 repeats) {
   run_0(m, list);
   DWELL_UNROLL_NOT
   for (u32 turn = 0; turn < repeats; ++turn) {
-    m.begin_turn(turn);
+    m.begin_turn(turn, turn + 1 == repeats);
     run_1(m, list);
   }
   run_2(m, list);
