@@ -138,19 +138,19 @@ class Member {
   bool is_last_turn_;
 };
 
-// Copies of `bytes` to the member's memory, which arrive before end_copies returns. Source and target are equally aligned.
-template <u32 threads>
-DWELL_DEVICE void begin_copy(const Member& m, u8* to, const u8* from, u32 bytes) {
+// Copies to the member's memory, which arrive before end_copies returns. C has constants: bytes; alignment, of both places.
+template <class C, u32 threads>
+DWELL_DEVICE void begin_copy(const Member& m, u8* to, const u8* from) {
 #if DWELL_ASYNC_COPIES
-  const u32 quads = (address_in_global(from) & 15U) == 0 ? bytes / 16 : 0;
-  const u32 words = (address_in_global(from) & 3U) == 0 ? bytes / 4 : 0;
-  for (u32 i = m.thread(); i < quads; i += threads)
+  constexpr u32 kQuads = C::alignment % 16 == 0 ? C::bytes / 16 : 0;
+  constexpr u32 kWords = C::alignment % 4 == 0 ? C::bytes / 4 : 0;
+  for (u32 i = m.thread(); i < kQuads; i += threads)
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address_in_shared(to + i * 16)), "l"(from + i * 16) : "memory");
-  for (u32 i = quads * 4 + m.thread(); i < words; i += threads)
+  for (u32 i = kQuads * 4 + m.thread(); i < kWords; i += threads)
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(address_in_shared(to + i * 4)), "l"(from + i * 4) : "memory");
-  for (u32 i = words * 4 + m.thread(); i < bytes; i += threads) to[i] = from[i];
+  for (u32 i = kWords * 4 + m.thread(); i < C::bytes; i += threads) to[i] = from[i];
 #else
-  for (u32 i = m.thread(); i < bytes; i += threads) to[i] = from[i];
+  for (u32 i = m.thread(); i < C::bytes; i += threads) to[i] = from[i];
 #endif
 }
 DWELL_DEVICE void begin_copy_of(float* to, const float* from) {

@@ -9,7 +9,8 @@ namespace dwell {
 namespace device {
 
 // to = alpha * a * b + beta * bias for each matrix of a batch. P has the shape as constants:
-//   batch, m, n, k; alpha(), beta(), has_bias; lanes: threads that share an element of the result, a power of two up to 32
+//   batch, m, n, k; alpha(), beta(), has_bias; lanes: threads that share an element of the result, a power of two up to 32;
+//   turns: each column's sum begins at another place, where columns lie so far apart that all of a warp would read the same bank
 // and the offsets of elements: a(matrix, row, d), b(matrix, d, column), to(matrix, row, column), bias(matrix, row, column).
 
 // Computes elements [first, end) of the result; element(i, value) gets each, by one thread.
@@ -27,8 +28,19 @@ DWELL_DEVICE void multiply_elements(const Member& m, const float* a, const B& b,
     const u32 row = i / P::n % P::m;
     const u32 column = i % P::n;
     float sum = 0;
-    DWELL_UNROLL_AT_MOST(P::k / P::lanes, 16)
-    for (u32 d = lane; d < P::k; d += P::lanes) sum += a[P::a(matrix, row, d)] * b(matrix, d, column);
+    if (P::turns) {
+      constexpr u32 kTerms = P::k / P::lanes;
+      const u32 begin = column % kTerms;
+      DWELL_UNROLL_AT_MOST(kTerms, 16)
+      for (u32 j = 0; j < kTerms; ++j) {
+        const u32 term = begin + j < kTerms ? begin + j : begin + j - kTerms;
+        const u32 d = lane + term * P::lanes;
+        sum += a[P::a(matrix, row, d)] * b(matrix, d, column);
+      }
+    } else {
+      DWELL_UNROLL_AT_MOST(P::k / P::lanes, 16)
+      for (u32 d = lane; d < P::k; d += P::lanes) sum += a[P::a(matrix, row, d)] * b(matrix, d, column);
+    }
     sum = over_lanes<P::lanes>(sum, [](float x, float y) { return x + y; });
     float value = P::alpha() * sum;
     if (P::has_bias) value += P::beta() * bias[P::bias(matrix, row, column)];
@@ -143,16 +155,24 @@ DWELL_DEVICE void multiply_tiles(const Member& m, float* to, const float* a, con
 
 // ---- Weights that stay -------------------------------------------------------------------------------------------------------------
 // A member keeps the columns of b whose results it computes, a column behind the other, P::pitch elements apart: P has also
-//   pitch, b(0, d, column), columns(rank): how many a member keeps, and column(rank, i): the i-th of them.
+//   pitch, b(0, d, column), columns(rank): how many a member keeps, and column(rank, i): the i-th of them; packs: whether four elements of
+//   a column lie in an aligned pack, in both memories.
 
 template <class P, u32 threads>
 DWELL_DEVICE void begin_weights(const Member& m, float* to, const float* b) {
+  constexpr u32 kAtOnce = P::packs ? 4 : 1;
+  constexpr u32 kPerColumn = P::k / kAtOnce;
   const u32 columns = P::columns(m.rank());
   // Neighbouring threads load neighbours.
-  for (u32 i = m.thread(); i < columns * P::k; i += threads) {
-    const u32 column = P::b(0, 1, 0) == 1 ? i / P::k : i % columns;
-    const u32 d = P::b(0, 1, 0) == 1 ? i % P::k : i / columns;
-    begin_copy_of(to + column * P::pitch + d, b + P::b(0, d, P::column(m.rank(), column)));
+  for (u32 i = m.thread(); i < columns * kPerColumn; i += threads) {
+    const u32 column = P::b(0, 1, 0) == 1 ? i / kPerColumn : i % columns;
+    const u32 d = (P::b(0, 1, 0) == 1 ? i % kPerColumn : i / columns) * kAtOnce;
+    float* const at = to + column * P::pitch + d;
+    const float* const from = b + P::b(0, d, P::column(m.rank(), column));
+    if (P::packs)
+      begin_copy_of_four(at, from);
+    else
+      begin_copy_of(at, from);
   }
 }
 // The member's part of a product with them: its columns of each row. P::hands_on: as words from `word` on. P::stays: in its own copy of the

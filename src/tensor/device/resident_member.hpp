@@ -40,8 +40,7 @@ class ResidentMember : public Member {
         calls_(own_[0]),
         arrivals_(own_[1]),
         is_over_(false),
-        begun_(now_ns()),
-        last_(begun_) {}
+        begun_(now_ns()) {}
   // Keeps the numbers for the next kernel. Called once, behind all steps.
   DWELL_DEVICE void end() const {
     Member::end();
@@ -79,10 +78,13 @@ class ResidentMember : public Member {
   }
 
  private:
+  static constexpr u32 kRoundsOfClock = 8;
+
   // Returns whether the gang runs.
   template <class Form, u32 threads>
   DWELL_DEVICE bool await_host(const u32* at) {
     const u32 call = calls_ + 1;
+    u64 since = 0;  // thread 0 waits
     for (u32 round = 0;; ++round) {
       bool there = true;
       for (u32 i = thread(); i < Form::count; i += threads) {
@@ -98,21 +100,19 @@ class ResidentMember : public Member {
         const u64 control = load<Order::relaxed, Scope::system>(memory_.control);
         if (static_cast<u32>(control) != call) {
           there = false;
-          leaves = must_leave(static_cast<u32>(control >> 32U));
+          // The clock takes longer than a look of the loop: not in the first one, which a call may follow closely.
+          const bool looks = round % kRoundsOfClock == kRoundsOfClock - 1;
+          const u64 now = looks ? now_ns() : 0;
+          if (looks && since == 0) since = now;
+          leaves = static_cast<i32>(static_cast<u32>(control >> 32U) - memory_.kernel) >= 0 ||
+                   (looks && (now - begun_ > memory_.lease_ns || now - since > memory_.idle_ns));
         }
       }
-      if (all(there)) {
-        last_ = thread() == 0 ? now_ns() : 0;
-        return true;
-      }
+      if (all(there)) return true;
       // A call that has begun to arrive is taken by the next kernel.
       if (any(leaves)) return false;
       relax(round);
     }
-  }
-  DWELL_DEVICE bool must_leave(u32 last_to_leave) const {
-    const u64 now = now_ns();
-    return static_cast<i32>(last_to_leave - memory_.kernel) >= 0 || now - begun_ > memory_.lease_ns || now - last_ > memory_.idle_ns;
   }
   template <class Form, u32 threads>
   DWELL_DEVICE void hand_on(const u32* at) const {
@@ -152,7 +152,6 @@ class ResidentMember : public Member {
   u32 arrivals_;
   bool is_over_;
   u64 begun_;
-  u64 last_;  // when the last call came
 };
 
 }  // namespace device

@@ -71,6 +71,11 @@ std::string product_shape(const Operation& operation, std::uint32_t threads, std
   const ProductWords words(operation.words.data());
   std::string text = count("batch", shape.batch) + count("m", shape.m) + count("n", shape.n) + count("k", shape.k);
   text += count("lanes", lanes_of(outputs, shape.k, threads)) + count("pitch", pitch_of(shape, threads, outputs));
+  const View& b = operation.tensors[ProductWords::b];
+  const std::int64_t lanes = lanes_of(outputs, shape.k, threads);
+  constexpr std::int64_t kBanks = 32;
+  const bool same_bank = b.strides[1] == 1 && b.strides[2] % kBanks == 0 && shape.k % lanes == 0;
+  text += constant("bool", "turns", threads > 1 && same_bank && shape.n > 1 ? "true" : "false");
   text += constant("bool", "has_bias", words.has_bias() ? "true" : "false");
   text += number("alpha", std::bit_cast<float>(static_cast<std::uint32_t>(words.alpha())));
   text += number("beta", words.has_bias() ? std::bit_cast<float>(static_cast<std::uint32_t>(words.beta())) : 0.0F);
@@ -161,6 +166,9 @@ FormText weights_text(const Operation& operation, const std::string& to, const s
   const ProductShape& shape = operation.product;
   const View& b = operation.tensors[ProductWords::b];
   std::string text = count("n", shape.n) + count("k", shape.k) + count("pitch", pitch_of(shape, threads, outputs));
+  const std::int64_t pitch = pitch_of(shape, threads, outputs);
+  const bool packs = b.strides[1] == 1 && b.strides[2] % 4 == 0 && b.address % 16 == 0 && shape.k % 4 == 0 && pitch % 4 == 0;
+  text += constant("bool", "packs", packs ? "true" : "false");
   text += offset("b", {"matrix", "d", "column"}, b.sizes, b.strides) + kept_columns(shape.n, owned);
   return {text, "  begin_weights<Form, kThreads>(m, " + to + ", " + from + ");\n"};
 }

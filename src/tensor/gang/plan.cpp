@@ -407,6 +407,13 @@ class Planner {
     steps_.end_list();
   }
 
+  // `places`: both of them and what else their alignment depends on, or'ed.
+  static FormText copy_text(const std::string& to, const std::string& from, std::uint64_t bytes, std::uint64_t places) {
+    const std::uint64_t alignment = std::uint64_t{1} << std::min(std::countr_zero(places), 4);
+    return {"  static constexpr u32 bytes = " + std::to_string(bytes) + ";\n  static constexpr u32 alignment = " + std::to_string(alignment) +
+                ";\n",
+            "  begin_copy<Form, kThreads>(m, " + to + ", " + from + ");\n"};
+  }
   void begin() {
     bool any = false;
     for (const Range& range : ranges_) {
@@ -414,8 +421,7 @@ class Planner {
       MemberStep step;
       const std::string to = step.local_at("u8", range.place);
       const std::string from = step.global_at("const u8", range.extent.first);
-      step.word(range.bytes());
-      steps_.add(step, {.body = "  begin_copy<kThreads>(m, " + to + ", " + from + ", at[3]);\n"}, "copies a tensor to the member's memory");
+      steps_.add(step, copy_text(to, from, range.bytes(), range.place | range.extent.first), "copies a tensor to the member's memory");
       any = true;
     }
     for (const Kept& weights : kept_) {
@@ -443,9 +449,10 @@ class Planner {
     step.use(range, range.extent, true);
     const std::string to = step.local_at("u8", range.place);
     const std::string from = slice_at(step, "const u8", *range.input, range.extent.first, turn);
-    step.word(range.bytes());
-    steps_.add(step, {.body = "  " + condition + "begin_copy<kThreads>(m, " + to + ", " + from + ", at[3]);\n"},
-               "copies a slice to the member's memory");
+    const std::uint64_t first = range.input->first + range.extent.first - range.input->memory.first;
+    FormText form = copy_text(to, from, range.bytes(), range.place | first | static_cast<std::uint64_t>(range.input->stride));
+    form.body.insert(0, condition);
+    steps_.add(step, form, "copies a slice to the member's memory");
   }
   // Begins to fetch slices of the next run. No step of this one reads its own any more.
   template <class Of>
