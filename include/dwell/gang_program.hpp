@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,11 +22,20 @@ struct GangState;
 const Noted& noted_in(const OperationList& list);
 }  // namespace tensor
 
+// Memory that operations name, and its new place: the same address modulo 256.
+struct MovedMemory {
+  TensorView::Extent from;
+  std::uint64_t to = 0;
+};
+
 // Operations that a batch has submitted, in order: Batch::note_in fills it, GangProgram compiles it. A handle: copies name the same list.
 class OperationList {
  public:
   OperationList();
   std::size_t size() const noexcept;
+  // Returns a list of the same operations on other memory: tensors that begin in a `from` lie at its `to` there. Each tensor lies within one
+  // `from`, or outside of all. Throws errc::invalid_argument for a place of another alignment.
+  OperationList moved(std::span<const MovedMemory> moves) const;
 
  private:
   friend class Batch;

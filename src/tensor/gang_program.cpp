@@ -60,6 +60,17 @@ const Noted& noted_in(const OperationList& list) { return *list.state_; }
 OperationList::OperationList() : state_(std::make_shared<tensor::Noted>()) {}
 std::size_t OperationList::size() const noexcept { return state_->operations.size(); }
 
+OperationList OperationList::moved(std::span<const MovedMemory> moves) const {
+  constexpr std::uint64_t kAlignment = 256;
+  for (const MovedMemory& one : moves)
+    if ((one.from.first - one.to) % kAlignment != 0)
+      throw Error(errc::invalid_argument, "moved memory has the same address modulo " + std::to_string(kAlignment));
+  OperationList made;
+  made.state_->moved_from = state_;
+  for (const tensor::NotedOperation& operation : state_->operations) made.state_->operations.push_back(tensor::gang::moved(operation, moves));
+  return made;
+}
+
 GangProgram::GangProgram(Runtime& runtime, const OperationList& operations, const std::function<bool(const TensorView::Extent&)>& needed,
                          const GangSettings& settings)
     : state_(std::make_unique<tensor::GangState>()) {

@@ -18,7 +18,7 @@ import os
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -26,12 +26,14 @@ import torch
 from ._build import BuildError, build
 from ._compile import backend
 from ._dispatch import ByKey, ByMode, Dispatch
+from ._steps import ResidentStep, make_step, step_type
 from ._sync_points import on_capture, on_thread_start, wrap_sync_points
 
 __all__ = [
     "BuildError",
     "Recorder",
     "Recording",
+    "ResidentStep",
     "accelerate",
     "backend",
     "disable",
@@ -57,17 +59,19 @@ _loaded = False
 _forked = False  # this is a forked child of a process that loaded it
 _dispatch: Dispatch
 _replay: Callable[[int, bool], None]  # past PyTorch's dispatcher, which would take longer than the call
+_step_type: type[ResidentStep] | None  # None: it was built without Python's headers
 _loading = threading.Lock()
 
 
 def _ops() -> Any:
-    global _loaded, _dispatch, _replay
+    global _loaded, _dispatch, _replay, _step_type
     if not _loaded:
         with _loading:
             if not _loaded:
                 library = str(build())
                 torch.ops.load_library(library)  # type: ignore[no-untyped-call]
                 _replay = _replay_of(library)
+                _step_type = step_type(library)
                 _dispatch = _opened()
                 wrap_sync_points(flush, _taking_nothing)
                 on_thread_start(_watch)
@@ -249,8 +253,9 @@ class Recording:
     """Operations that were recorded, with the memory that they name. `replay` runs them again: as tasks of dwell's at first, and as one
     program as soon as that is compiled, in the background."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, device: torch.device) -> None:
         self._number = number
+        self._device = device
         self._finalize = weakref.finalize(self, torch.ops.dwell.forget, number)
         self._finalize.atexit = False
 
@@ -264,6 +269,32 @@ class Recording:
         """Waits until it is compiled as one program. Returns an empty string, or why it stays tasks: docs/loops.md has the reasons."""
         _refuse_fork("Recording.compile")
         return torch.ops.dwell.wait_compiled(self._number)  # type: ignore[no-any-return]
+
+    def resident(
+        self,
+        inputs: Sequence[torch.Tensor],
+        outputs: Sequence[torch.Tensor],
+        *,
+        members: int | None = None,
+        lease: float | None = None,
+        idle: float | None = None,
+    ) -> ResidentStep:
+        """Compiles the operations as a step that stays on the device and runs each time that it is called, host memory in, host memory out:
+
+            step = recording.resident([x], [y])
+            action = step(state)            # arrays of NumPy's, buffers, or CPU tensors
+
+        `inputs`, `outputs`: contiguous tensors of the recording. Each call brings new elements of the inputs, and returns those of the
+        outputs; the others are weights and state. `members`: as in `record`. `lease`: seconds that other CUDA calls (cudaFree,
+        cudaDeviceSynchronize) wait at most for the step to leave the device, 10 ms by default. `idle`: seconds without a call after which it
+        leaves by itself, 2 ms by default; the next call brings it back, which takes some 10 us more.
+
+        ValueError for other tensors, and for numbers that make no sense. RuntimeError if the operations do not fit one program
+        (docs/loops.md has the reasons), for a recording with steps, `each` or `collect`, and as `replay`."""
+        _refuse_fork("Recording.resident")
+        if _step_type is None:
+            raise RuntimeError("Recording.resident: dwell.torch was built without Python's headers (Python.h): install them, and build anew")
+        return make_step(_step_type, self._number, self._device, inputs, outputs, members, lease, idle)
 
     def source(self) -> str:
         """The C++ text of the program; empty while there is none."""
@@ -392,7 +423,7 @@ def record(
                 ops.end_recording(number, -1, 1)
             ops.forget(number)
             raise
-        recorder._recording = Recording(number)
+        recorder._recording = Recording(number, device)
 
 
 def stats() -> dict[str, Any]:

@@ -3,10 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include <dwell/buffer.hpp>
+#include <dwell/gang_program.hpp>
 
 namespace dwell::tensor {
 
@@ -22,10 +24,19 @@ struct NotedOperation {
 struct Noted {
   std::vector<NotedOperation> operations = {};
   std::vector<Buffer<std::byte>> copies = {};  // memory of the batch's own that they name
+  std::shared_ptr<const Noted> moved_from = nullptr;  // has the copies of a list that was moved
 
   void add(NotedOperation::Kind kind, std::span<const std::uint32_t> words) {
     operations.push_back({kind, std::vector<std::uint32_t>(words.begin(), words.end())});
   }
 };
+
+namespace gang {
+
+// Operations of the same kinds and shapes, with the addresses of OperationList::moved. Those of an unknown kind stay as they are: a program
+// refuses them.
+NotedOperation moved(const NotedOperation& noted, std::span<const MovedMemory> moves);
+
+}  // namespace gang
 
 }  // namespace dwell::tensor

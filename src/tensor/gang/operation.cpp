@@ -1,5 +1,7 @@
 // From the words of operations to their tensors.
+#include <algorithm>
 #include <cstddef>
+#include <span>
 #include <string>
 
 #include <dwell/error.hpp>
@@ -103,6 +105,39 @@ Operation rows_of(const NotedOperation& noted) {
 }
 
 }  // namespace
+
+NotedOperation moved(const NotedOperation& noted, std::span<const MovedMemory> moves) {
+  NotedOperation made = noted;
+  // Words of all tensors begin with an address of 48 bits.
+  const auto move = [&](const std::uint32_t* tensor) {
+    const std::uint64_t address = ProgramWords::address(tensor);
+    const auto of = std::ranges::find_if(moves, [&](const MovedMemory& one) { return one.from.first <= address && address < one.from.end; });
+    if (of == moves.end()) return;
+    const std::uint64_t to = of->to + (address - of->from.first);
+    std::uint32_t* const words = made.words.data() + (tensor - noted.words.data());
+    words[0] = static_cast<std::uint32_t>(to);
+    words[1] = (words[1] & 0xFFFF0000U) | static_cast<std::uint32_t>(to >> 32U);
+  };
+  switch (noted.kind) {
+    case NotedOperation::Kind::program: {
+      const ProgramWords words(noted.words.data());
+      for (std::uint32_t i = 0; i < words.tensors(); ++i) move(words.tensor(i));
+      break;
+    }
+    case NotedOperation::Kind::product: {
+      const ProductWords words(noted.words.data());
+      for (std::uint32_t i = 0; i < (words.has_bias() ? 4U : 3U); ++i) move(words.tensor(static_cast<ProductWords::Tensor>(i)));
+      break;
+    }
+    case NotedOperation::Kind::rows: {
+      const RowsWords words(noted.words.data());
+      for (std::uint32_t i = 0; i < 2U + (words.third() ? 1U : 0U) + (words.fourth() ? 1U : 0U); ++i) move(words.tensor(i));
+      break;
+    }
+    case NotedOperation::Kind::other: break;
+  }
+  return made;
+}
 
 TensorView::Extent View::extent() const {
   std::int64_t least = 0;

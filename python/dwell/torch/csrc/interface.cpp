@@ -30,6 +30,8 @@
 #include "host_numbers.hpp"
 #include "operation_kernel.hpp"
 #include "operations.hpp"
+#include "resident_step.hpp"
+#include "resident_type.hpp"
 
 namespace dwell::pytorch {
 
@@ -211,7 +213,9 @@ void flush(bool wait) {
 // Replays a recording. `flushes`: nothing else will, since the caller is in no context.
 void replay(std::int64_t number, bool flushes) {
   const auto [collector, recording] = recordings().of(number);
+  ResidentStep::pause_steps_of(*recording);
   if (collector->replay(*recording) && flushes) flush(false);
+  ResidentStep::note_written(recording->state());
 }
 #if DWELL_HAS_PYTHON
 // The same, called by Python itself.
@@ -243,6 +247,7 @@ void close() {
     recorded = recordings().all;
   }
   Recording::wait_orphans();
+  ResidentStep::pause_all();
   for (const auto& [number, recording] : recorded) {
     recording.second->wait_compiled();
     try {
@@ -320,5 +325,10 @@ extern "C" C10_EXPORT PyObject* dwell_torch_replay() {
   static PyMethodDef definition{"replay", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&dwell::pytorch::replay_from_python)),
                                 METH_FASTCALL, nullptr};
   return PyCFunction_New(&definition, nullptr);
+}
+
+// The type of resident steps, a new reference; null with an exception.
+extern "C" C10_EXPORT PyObject* dwell_torch_step_type() {
+  return dwell::pytorch::step_type([](std::int64_t number) { return dwell::pytorch::recordings().of(number); });
 }
 #endif

@@ -17,6 +17,8 @@ namespace dwell::pytorch {
 // Holds weak references; tensors that are gone are not checked.
 class RecordedTensors {
  public:
+  using Weak = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
+
   // Adds tensors that an operation names, while the recording is made.
   void note(std::span<const at::Tensor* const> tensors) {
     for (const at::Tensor* const tensor : tensors) {
@@ -35,6 +37,12 @@ class RecordedTensors {
       ++at;
     }
   }
+  // Calls visit(tensor, weak reference to it) for each tensor that is there.
+  template <class Visit>
+  void for_each(Visit&& visit) const {
+    for (const auto& [tensor, was] : all_)
+      if (!was.tensor.expired()) visit(*tensor, was.tensor);
+  }
   // Describes a tensor that has been given other memory; nothing if none has.
   std::optional<std::string> moved() const {
     for (const auto& [tensor, was] : all_) {
@@ -47,7 +55,6 @@ class RecordedTensors {
   }
 
  private:
-  using Weak = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
   struct Was {
     Weak tensor;  // keeps the address from being used again
     const c10::StorageImpl* storage = nullptr;

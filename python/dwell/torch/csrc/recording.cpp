@@ -137,6 +137,8 @@ void Recording::add(std::span<const at::Tensor* const> tensors, std::size_t resu
   work_ = nullptr;
   if (failure_ != nullptr) std::rethrow_exception(std::exchange(failure_, nullptr));
   storages_.keep(tensors, results, made);
+  for (std::size_t i = 0; i < results; ++i) written_.insert(&storage_of(*tensors[i]));
+  for (std::size_t i = 0; i < made; ++i) made_.insert(&storage_of(*tensors[i]));
   tensors_.note(tensors);
 }
 
@@ -186,6 +188,31 @@ void Recording::end(std::uint32_t steps) {
   exec_.emplace(runtime_.instantiate(*graph_));
   graph_.reset();
   tensors_.settle();
+  state_ = find_state();
+}
+
+std::function<bool(const TensorView::Extent&)> Recording::needed() const {
+  return [unneeded = storages_.unneeded()](const TensorView::Extent& memory) {
+    const auto behind = std::ranges::upper_bound(unneeded, memory.first, {}, [](const auto& extent) { return extent.first; });
+    return behind == unneeded.begin() || std::prev(behind)->second < memory.end;
+  };
+}
+
+std::vector<TensorView::Extent> Recording::find_state() const {
+  std::vector<TensorView::Extent> joined;
+  for (const TensorView::Extent& one : storages_.extents()) {
+    if (!joined.empty() && one.first < joined.back().end)
+      joined.back().end = std::max(joined.back().end, one.end);
+    else
+      joined.push_back(one);
+  }
+  std::erase_if(joined, [&](const TensorView::Extent& one) {
+    return std::ranges::none_of(written_, [&](const c10::StorageImpl* storage) {
+      const auto address = reinterpret_cast<std::uint64_t>(memory_of(const_cast<c10::StorageImpl&>(*storage)));
+      return !made_.contains(storage) && one.first <= address && address < one.end;
+    });
+  });
+  return joined;
 }
 
 void Recording::compile(std::uint32_t members) {
@@ -197,14 +224,10 @@ void Recording::compile(std::uint32_t members) {
                                .stride = slices.whole.stride(0) * static_cast<std::int64_t>(slices.whole.itemsize()),
                                .output = slices.output});
   compiler_ = std::thread(
-      [whole = whole_, &runtime = runtime_, operations = operations_, settings = std::move(settings), unneeded = storages_.unneeded()] {
+      [whole = whole_, &runtime = runtime_, operations = operations_, settings = std::move(settings), needed = needed()] {
         // One at a time: a program with many recordings needs its processors.
         static auto* const turn = new std::mutex;
         const std::lock_guard lock(*turn);
-        const auto needed = [&](const TensorView::Extent& memory) {
-          const auto behind = std::ranges::upper_bound(unneeded, memory.first, {}, [](const auto& extent) { return extent.first; });
-          return behind == unneeded.begin() || std::prev(behind)->second < memory.end;
-        };
         try {
           whole->program.emplace(runtime, operations, needed, settings);
           whole->is_there.store(true, std::memory_order_release);

@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 #include <thread>
+#include <unordered_set>
 #include <vector>
 
 #include <dwell/batch.hpp>
@@ -76,6 +77,17 @@ class Recording {
   bool copy_slices(Batch& batch, std::uint32_t step, bool outputs) const;
 
   bool names(c10::StorageImpl* storage) { return storages_.has(storage); }
+  bool writes(c10::StorageImpl* storage) const { return written_.contains(storage); }
+  // Returns whether a result of the recording was allocated in this storage.
+  bool makes(c10::StorageImpl* storage) const { return made_.contains(storage); }
+  // Memory that it writes and has not allocated, and what overlaps it: whole storages, which do not overlap each other. Empty until the
+  // recording has ended.
+  const std::vector<TensorView::Extent>& state() const { return state_; }
+  // Returns whether someone but the recording has memory, as of now.
+  std::function<bool(const TensorView::Extent&)> needed() const;
+  const OperationList& operations() const { return operations_; }
+  const RecordedTensors& tensors() const { return tensors_; }
+  bool has_slices() const { return !slices_.empty(); }
   const Storages& storages() const { return storages_; }
   Runtime& runtime() const { return runtime_; }
   // Results of operations that were not recorded.
@@ -94,12 +106,15 @@ class Recording {
 
   static Recording* found();
   void record();
+  std::vector<TensorView::Extent> find_state() const;
 
   static inline std::atomic<int> started_{0};  // recordings between start and stop, of all threads
 
   Runtime& runtime_;
   std::shared_ptr<Mine> started_here_;
   Storages storages_;
+  std::unordered_set<const c10::StorageImpl*> written_;
+  std::unordered_set<const c10::StorageImpl*> made_;
   RecordedTensors tensors_;
   RecordedConstants constants_;
   std::optional<GraphExec> exec_;
@@ -114,6 +129,7 @@ class Recording {
   std::shared_ptr<Whole> whole_;
   std::vector<c10::Stream> streams_;  // with runs of it, the last one's at the end
   std::thread compiler_;
+  std::vector<TensorView::Extent> state_;
 
   // Runtime::capture records the thread that calls it, which is `recorder_`: it runs the functions that other threads hand over in `work_`.
   mutable std::mutex mutex_;

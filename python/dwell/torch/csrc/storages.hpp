@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include <dwell/tensor.hpp>
+
 #include "memory.hpp"
 
 namespace dwell::pytorch {
@@ -49,6 +51,16 @@ class Storages {
       all.emplace_back(first, first + place.storage->nbytes());
     }
     std::ranges::sort(all);
+    return all;
+  }
+  // The memory of all storages, by address.
+  std::vector<TensorView::Extent> extents() const {
+    std::vector<TensorView::Extent> all;
+    for (const Kept& kept : kept_) {
+      const auto first = reinterpret_cast<std::uint64_t>(kept.data);
+      if (kept.storage->nbytes() != 0) all.push_back({first, first + kept.storage->nbytes()});
+    }
+    std::ranges::sort(all, {}, [](const auto& one) { return one.first; });
     return all;
   }
   // Returns whether no storage was given other memory since it was kept.
