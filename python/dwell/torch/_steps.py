@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
 import threading
 from collections.abc import Sequence
@@ -10,7 +11,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 
 _DTYPES = {
@@ -24,6 +24,9 @@ _DTYPES = {
     torch.uint8: "uint8",
     torch.bool: "bool",
 }
+
+
+_making = threading.Lock()  # executors
 
 
 class ResidentStep:
@@ -44,10 +47,11 @@ class ResidentStep:
 
     As a context manager it pauses at the end."""
 
-    _executor: ThreadPoolExecutor | None = None
-    _making = threading.Lock()
+    __slots__ = ()
 
-    if TYPE_CHECKING:  # by the extension's type
+    if TYPE_CHECKING:  # by the extension's type, which derives from this one
+
+        _executor: ThreadPoolExecutor | None
 
         def __call__(self, *inputs: Any, out: Any = None) -> Any: ...
 
@@ -73,7 +77,7 @@ class ResidentStep:
     def submit(self, *inputs: Any) -> Future[Any]:
         """Calls it in a thread of the step's, behind the calls that were submitted before. The caller leaves the inputs alone until then."""
         if self._executor is None:
-            with self._making:
+            with _making:
                 if self._executor is None:
                     self._executor = ThreadPoolExecutor(1, "dwell.torch step")
         return self._executor.submit(self, *inputs)
@@ -94,11 +98,11 @@ class ResidentStep:
 
 def step_type(library: str) -> type[ResidentStep] | None:
     """The type of steps, in the extension; None if it was built without Python's headers."""
-    made = getattr(ctypes.PyDLL(library), "dwell_torch_step_type", None)
-    if made is None:
+    make = getattr(ctypes.PyDLL(library), "dwell_torch_step_type", None)
+    if make is None:
         return None
-    made.restype = ctypes.py_object
-    return type("ResidentStep", (made(), ResidentStep), {"__module__": "dwell.torch", "__doc__": ResidentStep.__doc__})
+    make.argtypes, make.restype = [ctypes.py_object], ctypes.py_object
+    return make(ResidentStep)  # type: ignore[no-any-return]
 
 
 def make_step(
@@ -116,9 +120,14 @@ def make_step(
     inputs, outputs = _tensors("inputs", inputs, device), _tensors("outputs", outputs, device)
     if not outputs:
         raise ValueError("Recording.resident: outputs: a step has one output at least")
-    dtypes = tuple(np.dtype(_DTYPES[output.dtype]) if output.dtype in _DTYPES else None for output in outputs)
+    empty: Any = None
+    dtypes: tuple[Any, ...] = (None,) * len(outputs)
+    with contextlib.suppress(ImportError):
+        import numpy as np
+
+        empty, dtypes = np.empty, tuple(np.dtype(_DTYPES[one.dtype]) if one.dtype in _DTYPES else None for one in outputs)
     times = (_nanoseconds("lease", lease), _nanoseconds("idle", idle))
-    return kind(number, str(device), inputs, outputs, members or 0, *times, np.empty, dtypes, _as_input)  # type: ignore[no-any-return]
+    return kind(number, str(device), inputs, outputs, members or 0, *times, empty, dtypes, _as_input)  # type: ignore[no-any-return]
 
 
 def _tensors(name: str, given: Any, device: torch.device) -> tuple[torch.Tensor, ...]:
@@ -151,14 +160,17 @@ def _nanoseconds(name: str, seconds: float | None) -> int:
 
 def _as_input(given: Any, number: int) -> Any:
     """Makes a contiguous array or CPU tensor of what is neither a tensor nor a contiguous buffer."""
-    if isinstance(given, np.ndarray):
-        return np.ascontiguousarray(given)
     try:
-        return np.ascontiguousarray(memoryview(given))
+        view = memoryview(given)
     except TypeError:
-        pass
-    if not hasattr(given, "__dlpack__"):
-        raise TypeError(f"input {number} is a {type(given).__name__}: pass a NumPy array, a buffer, a CPU tensor, or an object with __dlpack__")
+        if not hasattr(given, "__dlpack__"):
+            raise TypeError(
+                f"input {number} is a {type(given).__name__}: pass a NumPy array, a buffer, a CPU tensor, or an object with __dlpack__"
+            ) from None
+    else:
+        import numpy as np
+
+        return np.ascontiguousarray(view)
     kind, _ = given.__dlpack_device__()
     if int(kind) != 1:  # kDLCPU
         raise ValueError(f"input {number} is on another device (DLPack's {int(kind)}): a step's numbers come from the host: copy it there")

@@ -327,8 +327,8 @@ extern "C" C10_EXPORT PyObject* dwell_torch_replay() {
   return PyCFunction_New(&definition, nullptr);
 }
 
-// The type of resident steps, a new reference; null with an exception.
-extern "C" C10_EXPORT PyObject* dwell_torch_step_type() {
-  return dwell::pytorch::step_type([](std::int64_t number) { return dwell::pytorch::recordings().of(number); });
+// The type of resident steps, as dwell::pytorch::step_type.
+extern "C" C10_EXPORT PyObject* dwell_torch_step_type(PyObject* base) {
+  return dwell::pytorch::step_type([](std::int64_t number) { return dwell::pytorch::recordings().of(number); }, base);
 }
 #endif

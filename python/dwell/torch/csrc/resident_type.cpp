@@ -221,6 +221,8 @@ struct StepObject {
   PyObject_HEAD
   vectorcallfunc call;
   Called* of;
+  PyObject* executor;  // of submitted calls; null or None: none yet
+  PyObject* weak;
 };
 Called& called(PyObject* self) { return *reinterpret_cast<StepObject*>(self)->of; }
 
@@ -291,6 +293,7 @@ PyObject* made_output(const Called& all, std::size_t number, bool tensors, Eleme
     to.write(made);
     return THPVariable_Wrap(std::move(made));
   }
+  if (all.empty.get() == Py_None) return PyErr_Format(PyExc_RuntimeError, "results are NumPy's arrays, which is not installed: pass tensors");
   if (as.dtype.get() == Py_None)
     return PyErr_Format(PyExc_TypeError, "output %zu is of type %s, which NumPy does not have: pass tensors, or out=tensor", number,
                         c10::toString(as.type));
@@ -441,6 +444,9 @@ void delete_step(PyObject* self) {
     }
     delete all;
   }
+  auto* const object = reinterpret_cast<StepObject*>(self);
+  if (object->weak != nullptr) PyObject_ClearWeakRefs(self);
+  Py_CLEAR(object->executor);
   type->tp_free(self);
   Py_DECREF(type);
 }
@@ -463,7 +469,7 @@ PyObject* launches_of_step(PyObject* self, void* /*nothing*/) { return PyLong_Fr
 
 }  // namespace
 
-PyObject* step_type(FindRecording find) {
+PyObject* step_type(FindRecording find, PyObject* base) {
   find_recording = find;
   static std::array<PyMethodDef, 4> methods{{
       {"pause", &pause_step, METH_NOARGS, nullptr},
@@ -476,7 +482,9 @@ PyObject* step_type(FindRecording find) {
       {"launches", &launches_of_step, nullptr, nullptr, nullptr},
       {},
   }};
-  static std::array<PyMemberDef, 2> offsets{{
+  static std::array<PyMemberDef, 4> offsets{{
+      {"_executor", T_OBJECT, static_cast<Py_ssize_t>(offsetof(StepObject, executor)), 0, nullptr},
+      {"__weaklistoffset__", T_PYSSIZET, static_cast<Py_ssize_t>(offsetof(StepObject, weak)), READONLY, nullptr},
       {"__vectorcalloffset__", T_PYSSIZET, static_cast<Py_ssize_t>(offsetof(StepObject, call)), READONLY, nullptr},
       {},
   }};
@@ -492,9 +500,9 @@ PyObject* step_type(FindRecording find) {
   static PyType_Spec spec{.name = "dwell.torch.CalledStep",
                           .basicsize = sizeof(StepObject),
                           .itemsize = 0,
-                          .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_VECTORCALL,
+                          .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL,
                           .slots = slots.data()};
-  return PyType_FromSpec(&spec);
+  return PyType_FromSpecWithBases(&spec, base);
 }
 
 }  // namespace dwell::pytorch
