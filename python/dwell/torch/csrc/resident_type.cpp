@@ -109,8 +109,7 @@ class Elements {
   bool read(PyObject* from, const CallTensor& as, std::size_t number, PyObject* convert) {
     if (THPVariable_Check(from)) return read(THPVariable_Unpack(from), as, number);
     if (PyObject_CheckBuffer(from) && take(from, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT)) return check(as, "input", number);
-    if (PyErr_Occurred() != nullptr && PyErr_ExceptionMatches(PyExc_BufferError) == 0) return false;
-    PyErr_Clear();
+    PyErr_Clear();  // not contiguous, most likely; else the conversion raises
     const Owned at(PyLong_FromSize_t(number));
     if (at.get() == nullptr) return false;
     const Owned made(PyObject_CallFunctionObjArgs(convert, from, at.get(), nullptr));
