@@ -13,6 +13,8 @@ All sides take turns in one process, a block of runs each; the first run of a bl
                             Copies from and to the host are outside
     dwell.torch             each run inside a dwell.torch.eager() of its own
     dwell recorded          dwell.torch.record() once, then replays
+    dwell resident step     Recording.resident, called with NumPy's arrays in the host's memory; of programs from host to host alone. No stream
+                            is waited for: the results are there on return
     dwell resident          each run inside an eager(resident=True) of its own; on CUDA alone
     dwell resident, kept    a block of runs inside one eager(resident=True), with a flush(sync=True) behind each; on CUDA alone
 
@@ -66,6 +68,7 @@ class Side:
     peer: bool = True
     kept: Callable[[], Any] = contextlib.nullcontext  # around a block of runs
     wait: Work = nothing  # behind each run, before the stream is waited for
+    waits: bool = True  # for the stream
     warm_ups: int = 3
 
 
@@ -150,6 +153,7 @@ class Bench:
         collected = Side("dwell.torch", lambda program: inside(program, dt.eager), peer=False)
         replayed = Side("dwell recorded", self.replayed, peer=False)
         stepped = Side("dwell steps", self.stepped, peer=False)
+        called = Side("dwell resident step", self.called, peer=False, waits=False)
         resident = Side("dwell resident", lambda program: inside(program, resident_loop), peer=False)
         kept = Side(
             "dwell resident, kept",
@@ -159,8 +163,8 @@ class Bench:
             wait=lambda: dt.flush(sync=True),
         )
         if self.cuda:
-            return [eager, graph, compiled, collected, replayed, stepped, resident, kept]
-        return [eager, compiled, collected, replayed, stepped]
+            return [eager, graph, compiled, collected, replayed, stepped, called, resident, kept]
+        return [eager, compiled, collected, replayed, stepped, called]
 
     def replayed(self, program: Program) -> Work:
         told = self.notes.append
@@ -184,6 +188,23 @@ class Bench:
             return result()
 
         return program.around(run)
+
+    def called(self, program: Program) -> Work:
+        """It stays on the device, and the host calls it."""
+        if program.called is None:
+            raise LeftOut("its numbers do not come from the host")
+        with dt.record(self.device, whole=False) as made:
+            result = program.core()
+        inputs, output = program.called.inputs, program.called.output
+        step = made().resident([x for x, _ in inputs], [result])
+        self.notes.append(f"{self.loop}: dwell resident step as one program of {step.members} members")
+        given, out = [host.numpy() for _, host in inputs], output.numpy()
+
+        def run() -> torch.Tensor:
+            step(*given, out=out)
+            return output
+
+        return run
 
     def compiled(self, program: Program) -> Work:
         if self.cuda:
@@ -216,7 +237,7 @@ class Bench:
         """So many runs of a block, each waited for."""
         seconds = []
         clock = time.perf_counter
-        first, then, run = runner.side.wait, self.wait, runner.run
+        first, then, run = runner.side.wait, self.wait if runner.side.waits else nothing, runner.run
         self.finish(runner.side)
         with runner.side.kept():
             run()

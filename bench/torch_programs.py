@@ -78,6 +78,14 @@ class Stepped:
 
 
 @dataclass
+class Called:
+    """The same program from host to host: what its core gets from where, and where its result goes."""
+
+    inputs: list[tuple[torch.Tensor, torch.Tensor]]
+    output: torch.Tensor
+
+
+@dataclass
 class Program:
     """One run is `fetch`, `core`, `deliver`. The last of them returns what is checked, once `results` has looked at it."""
 
@@ -89,6 +97,7 @@ class Program:
     results: Callable[[Any], list[torch.Tensor]] = flat
     compiled: Callable[[Compile], Work] | None = None  # the core with some of it compiled; None: all
     stepped: Stepped | None = None
+    called: Called | None = None
 
     def around(self, core: Work) -> Work:
         """A run with this core in place of its own."""
@@ -308,6 +317,7 @@ def control(place: Place, _: int) -> Program:
         place.begin,
         fetch=lambda: x.copy_(sensors, non_blocking=True),
         deliver=lambda y: actions.copy_(y, non_blocking=True),
+        called=Called([(x, sensors)], actions),
     )
 
 

@@ -127,6 +127,15 @@ def test_out_is_written_and_returned() -> None:
     np.testing.assert_array_equal(step(x, out=None), x + 1)
 
 
+def test_arguments_that_a_context_has_collected() -> None:
+    step = plus_one()
+    with dt.eager():
+        x = torch.zeros(8).add_(2)
+        y = step(x * 3)
+        assert torch.equal(y + 1, torch.full((8,), 8.0))
+        assert torch.equal(step(y, out=x) * 1, torch.full((8,), 8.0))
+
+
 def test_several_inputs_and_outputs() -> None:
     a, b = torch.zeros(4, device=DEVICE), torch.zeros(2, 2, device=DEVICE)
     recording, (total, product) = recording_of(lambda: (a + b.view(4), a.view(2, 2) * b))

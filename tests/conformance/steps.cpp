@@ -290,6 +290,31 @@ TEST_P(StepsTest, TwoStepsAtOnce) {
   }
 }
 
+// The same operations elsewhere: state of a step's own.
+TEST_P(StepsTest, MovedOperationsLeaveTheirMemoryAlone) {
+  constexpr std::uint64_t kAlignment = 256;
+  const TensorView own = tensor({kHidden + kAlignment / sizeof(float)}, 0);
+  const TensorView::Extent from = h_.extent();
+  const std::uint64_t to = own.address() + (from.first - own.address()) % kAlignment;
+  const std::array<MovedMemory, 1> moves{MovedMemory{.from = from, .to = to}};
+  const OperationList list = list_.moved(moves);
+  EXPECT_EQ(list.size(), list_.size());
+  Step step(runtime(), list, nothing, settings());
+  call(step, 20);
+  step.pause();
+  const std::vector<float> memory = read(own);
+  const std::span<const float> state = std::span(memory).subspan((to - own.address()) / sizeof(float), kHidden);
+  for (std::size_t i = 0; i < state.size(); ++i) ASSERT_NEAR(state[i], hidden_[i], 1e-4) << i;
+  for (const float value : read(h_)) ASSERT_EQ(value, 0);
+  const std::array<MovedMemory, 1> shifted{MovedMemory{.from = from, .to = to + 4}};
+  try {
+    static_cast<void>(list_.moved(shifted));
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), errc::invalid_argument) << error.message();
+  }
+}
+
 TEST_P(StepsTest, AnyBitsPass) {
   const TensorView from = tensor({70}, 1);
   const TensorView to = tensor({70}, 0);

@@ -6,7 +6,6 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include <dwell/error.hpp>
@@ -111,8 +110,11 @@ ResidentStep::~ResidentStep() {
 void ResidentStep::hold_state() {
   const c10::DeviceGuard guard(device_);
   const auto bytes_at = [&](std::uint64_t first, std::uint64_t bytes) {
-    return at::from_blob(reinterpret_cast<void*>(first), {static_cast<std::int64_t>(bytes)}, {}, at::TensorOptions(at::kByte).device(device_),
-                         device_);
+    const std::int64_t size = static_cast<std::int64_t>(bytes);
+    return at::for_blob(reinterpret_cast<void*>(first), size)
+        .options(at::TensorOptions(at::kByte).device(device_))
+        .target_device(device_)
+        .make_tensor();
   };
   for (const TensorView::Extent& memory : recording_->state()) {
     // Plans know what addresses are multiples of.

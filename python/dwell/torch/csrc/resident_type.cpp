@@ -346,10 +346,11 @@ PyObject* call_step(PyObject* self, PyObject* const* given, std::size_t flags, P
   if (count != static_cast<Py_ssize_t>(all.inputs.size()))
     return PyErr_Format(PyExc_TypeError, "a step has %zu inputs, %zd were given", all.inputs.size(), count);
   if (is_forked()) return refuse_forked();
-  if (Collector::any_pending() &&
-      !attempted([] {
+  // Arguments are on the CPU. Weights that others collect are seen by their version counters.
+  if (Collector* const of_cpu = Collector::any_pending() ? Collector::known(c10::Device(c10::kCPU)) : nullptr;
+      of_cpu != nullptr && !attempted([&] {
         const WithoutGil waits;
-        for (Collector* const collector : Collector::all()) collector->flush(FlushReason::asked, false);
+        of_cpu->flush(FlushReason::asked, false);
       }))
     return nullptr;
   // All that runs Python's code happens before the lock is taken, or behind.
