@@ -156,6 +156,7 @@ class StepsTest : public TensorTest {
 
   OperationList list_;
   TensorView w_, u_, v_, x_, b_, h_, y_, count_;
+  std::vector<double> hidden_;
   int calls_ = 0;
 
  private:
@@ -169,7 +170,6 @@ class StepsTest : public TensorTest {
   std::mt19937 random_{5};
   std::uniform_real_distribution<float> uniform_{-1, 1};
   std::deque<Buffer<float>> buffers_;
-  std::vector<double> hidden_;
   std::deque<std::pair<std::uint64_t, std::vector<float>>> known_;
 };
 DWELL_ON_EVERY_DEVICE(StepsTest);
