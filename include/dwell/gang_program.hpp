@@ -33,8 +33,8 @@ class OperationList {
  public:
   OperationList();
   std::size_t size() const noexcept;
-  // Returns a list of the same operations on other memory: tensors that begin in a `from` lie at its `to` there. Each tensor lies within one
-  // `from`, or outside of all. Throws errc::invalid_argument for a place of another alignment.
+  // Returns a list of the same operations on other memory: tensors that begin in a `from` lie at its `to` there. Each tensor lies within
+  // one `from`, or outside of all. Throws errc::invalid_argument for a place of another alignment.
   OperationList moved(std::span<const MovedMemory> moves) const;
 
  private:

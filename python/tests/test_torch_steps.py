@@ -552,7 +552,7 @@ def test_long_calls_leave_the_interpreter_to_others() -> None:
 
 def test_a_step_outlives_its_recording_and_tensors() -> None:
     x, w = torch.zeros(8, device=DEVICE), torch.full((8,), 3.0, device=DEVICE)
-    recording, y = recording_of(lambda: x * w)
+    recording, y = recording_of(lambda x=x, w=w: x * w)
     step = recording.resident([x], [y])
     del recording, x, w, y
     gc.collect()

@@ -67,7 +67,8 @@ OperationList OperationList::moved(std::span<const MovedMemory> moves) const {
       throw Error(errc::invalid_argument, "moved memory has the same address modulo " + std::to_string(kAlignment));
   OperationList made;
   made.state_->moved_from = state_;
-  for (const tensor::NotedOperation& operation : state_->operations) made.state_->operations.push_back(tensor::gang::moved(operation, moves));
+  for (const tensor::NotedOperation& operation : state_->operations)
+    made.state_->operations.push_back(tensor::gang::moved(operation, moves));
   return made;
 }
 

@@ -286,14 +286,14 @@ class Recording:
 
         `inputs`, `outputs`: contiguous tensors of the recording. Each call brings new elements of the inputs, and returns those of the
         outputs; the others are weights and state. `members`: as in `record`. `lease`: seconds that other CUDA calls (cudaFree,
-        cudaDeviceSynchronize) wait at most for the step to leave the device, 10 ms by default. `idle`: seconds without a call after which it
-        leaves by itself, 2 ms by default; the next call brings it back, which takes some 10 us more.
+        cudaDeviceSynchronize) wait at most for the step to leave the device, 10 ms by default. `idle`: it leaves after so many seconds
+        without a call, 2 ms by default; the next call brings it back, which takes some 10 us more.
 
         ValueError for other tensors, and for numbers that make no sense. RuntimeError if the operations do not fit one program
         (docs/loops.md has the reasons), for a recording with steps, `each` or `collect`, and as `replay`."""
         _refuse_fork("Recording.resident")
         if _step_type is None:
-            raise RuntimeError("Recording.resident: dwell.torch was built without Python's headers (Python.h): install them, and build anew")
+            raise RuntimeError("Recording.resident: dwell.torch was built without Python's headers, Python.h: install them, build anew")
         return make_step(_step_type, self._number, self._device, inputs, outputs, members, lease, idle)
 
     def source(self) -> str:

@@ -47,8 +47,6 @@ class ResidentStep:
 
     As a context manager it pauses at the end."""
 
-    __slots__ = ()
-
     if TYPE_CHECKING:  # by the extension's type, which derives from this one
 
         _executor: ThreadPoolExecutor | None
@@ -56,8 +54,8 @@ class ResidentStep:
         def __call__(self, *inputs: Any, out: Any = None) -> Any: ...
 
         def pause(self) -> None:
-            """Has the step leave the device, and waits for that and for the current stream: the recording's tensors hold the state. The next
-            call reads weights and state anew."""
+            """Has the step leave the device, and waits for that and for the current stream: the recording's tensors hold the state. The
+            next call reads weights and state anew."""
 
         def invalidate(self) -> None:
             """As `pause`: call it behind a change of weights that PyTorch's version counters do not show. `pause` before such a change of
@@ -74,8 +72,11 @@ class ResidentStep:
         def launches(self) -> int:
             """How often it was launched; 0 on a CPU."""
 
+    else:
+        __slots__ = ()
+
     def submit(self, *inputs: Any) -> Future[Any]:
-        """Calls it in a thread of the step's, behind the calls that were submitted before. The caller leaves the inputs alone until then."""
+        """Calls it in a thread of the step's, behind calls that were submitted before. Leave the inputs alone until it is done."""
         if self._executor is None:
             with _making:
                 if self._executor is None:
@@ -174,4 +175,4 @@ def _as_input(given: Any, number: int) -> Any:
     kind, _ = given.__dlpack_device__()
     if int(kind) != 1:  # kDLCPU
         raise ValueError(f"input {number} is on another device (DLPack's {int(kind)}): a step's numbers come from the host: copy it there")
-    return torch.from_dlpack(given)
+    return torch.utils.dlpack.from_dlpack(given)

@@ -23,7 +23,7 @@ struct NotedOperation {
 // The operations in the order of their submission, which is one that respects their dependencies.
 struct Noted {
   std::vector<NotedOperation> operations = {};
-  std::vector<Buffer<std::byte>> copies = {};  // memory of the batch's own that they name
+  std::vector<Buffer<std::byte>> copies = {};         // memory of the batch's own that they name
   std::shared_ptr<const Noted> moved_from = nullptr;  // has the copies of a list that was moved
 
   void add(NotedOperation::Kind kind, std::span<const std::uint32_t> words) {

@@ -111,7 +111,8 @@ NotedOperation moved(const NotedOperation& noted, std::span<const MovedMemory> m
   // Words of all tensors begin with an address of 48 bits.
   const auto move = [&](const std::uint32_t* tensor) {
     const std::uint64_t address = ProgramWords::address(tensor);
-    const auto of = std::ranges::find_if(moves, [&](const MovedMemory& one) { return one.from.first <= address && address < one.from.end; });
+    const auto of =
+        std::ranges::find_if(moves, [&](const MovedMemory& one) { return one.from.first <= address && address < one.from.end; });
     if (of == moves.end()) return;
     const std::uint64_t to = of->to + (address - of->from.first);
     std::uint32_t* const words = made.words.data() + (tensor - noted.words.data());

@@ -223,8 +223,8 @@ void Recording::compile(std::uint32_t members) {
                                .first = address_of(slices.whole),
                                .stride = slices.whole.stride(0) * static_cast<std::int64_t>(slices.whole.itemsize()),
                                .output = slices.output});
-  compiler_ = std::thread(
-      [whole = whole_, &runtime = runtime_, operations = operations_, settings = std::move(settings), needed = needed()] {
+  compiler_ =
+      std::thread([whole = whole_, &runtime = runtime_, operations = operations_, settings = std::move(settings), needed = needed()] {
         // One at a time: a program with many recordings needs its processors.
         static auto* const turn = new std::mutex;
         const std::lock_guard lock(*turn);

@@ -75,11 +75,12 @@ void ResidentStep::open(std::span<const at::Tensor> inputs, std::span<const at::
         throw Error(errc::invalid_argument, name + " is not written by the recording: an output is a result, or a state");
       const TensorView::Extent memory = view_of(tensors[i]).extent();
       if ((memory.first | memory.end) % 4 != 0)
-        throw Error(errc::invalid_argument, name + " does not begin and end at a multiple of 4 bytes: use a tensor of another size or type");
+        throw Error(errc::invalid_argument,
+                    name + " does not begin and end at a multiple of 4 bytes: use a tensor of another size or type");
       constexpr std::uint64_t kMost = 48 * 1024;
       if (memory.end - memory.first > kMost)
-        throw Error(errc::invalid_argument, name + " has " + std::to_string(memory.end - memory.first) + " bytes, " + std::to_string(kMost) +
-                                                " at most travel with a call");
+        throw Error(errc::invalid_argument, name + " has " + std::to_string(memory.end - memory.first) + " bytes, " +
+                                                std::to_string(kMost) + " at most travel with a call");
       excepted.push_back(memory);
       to.push_back(own_place(memory));
     }
@@ -139,7 +140,8 @@ TensorView::Extent ResidentStep::own_place(const TensorView::Extent& memory) con
 void ResidentStep::watch(std::span<const TensorView::Extent> excepted) {
   recording_->tensors().for_each([&](c10::TensorImpl& impl, const RecordedTensors::Weak& weak) {
     const at::Tensor tensor(weak.lock());
-    if (!tensor.defined() || tensor.numel() == 0 || recording_->makes(&storage_of(tensor)) || !element_type_of(tensor.scalar_type())) return;
+    if (!tensor.defined() || tensor.numel() == 0 || recording_->makes(&storage_of(tensor)) || !element_type_of(tensor.scalar_type()))
+      return;
     const TensorView::Extent memory = view_of(tensor).extent();
     if (std::ranges::any_of(excepted, [&](const auto& one) { return one.first <= memory.first && memory.end <= one.end; }) &&
         std::ranges::none_of(state_, [&](const State& state) { return state.memory.overlaps(memory); }))

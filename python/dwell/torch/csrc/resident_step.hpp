@@ -29,8 +29,8 @@ namespace dwell::pytorch {
 // A call needs the mutex. Threads take it and wait for it without the GIL, or try it.
 class ResidentStep {
  public:
-  // Compiles. Inputs and outputs are contiguous tensors that the recording names; of the settings members, lease and idle are used. Throws as
-  // Step, errc::unsupported for a recording with slices or several steps, and errc::invalid_argument for tensors that it does not name.
+  // Compiles. Inputs and outputs are contiguous tensors that the recording names; of the settings members, lease and idle are used. Throws
+  // as Step, errc::unsupported for a recording with slices or several steps, and errc::invalid_argument for tensors that it does not name.
   static std::shared_ptr<ResidentStep> make(Collector& collector, const c10::Device& device, std::shared_ptr<Recording> recording,
                                             std::span<const at::Tensor> inputs, std::span<const at::Tensor> outputs, StepSettings settings);
   // Pauses, and drops errors.
@@ -53,8 +53,8 @@ class ResidentStep {
   Step& step() { return *step_; }
   bool is_on_cpu() const { return device_.is_cpu(); }
 
-  // Takes the mutex. Waits for the current stream and for the step to leave the device; then the recording's tensors hold the state, but for
-  // those that PyTorch has changed since the step began to hold it, which stay as they are. Call it without the GIL.
+  // Takes the mutex. Waits for the current stream and for the step to leave the device; then the recording's tensors hold the state, but
+  // for those that PyTorch has changed since the step began to hold it, which stay as they are. Call it without the GIL.
   void pause();
 
   std::uint32_t members() const { return step_->members(); }

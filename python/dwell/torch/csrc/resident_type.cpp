@@ -98,8 +98,10 @@ class Elements {
  public:
   Elements() = default;
   Elements(Elements&& other) noexcept
-      : bytes_(other.bytes_), buffer_(other.buffer_), has_buffer_(std::exchange(other.has_buffer_, false)), tensor_(std::move(other.tensor_)) {
-  }
+      : bytes_(other.bytes_),
+        buffer_(other.buffer_),
+        has_buffer_(std::exchange(other.has_buffer_, false)),
+        tensor_(std::move(other.tensor_)) {}
   ~Elements() {
     if (has_buffer_) PyBuffer_Release(&buffer_);
   }
@@ -163,8 +165,8 @@ class Elements {
   static bool check(const at::Tensor& tensor, const CallTensor& as, const char* what, std::size_t number) {
     if (!tensor.device().is_cpu() || tensor.layout() != at::kStrided) {
       const std::string where = tensor.device().str();
-      PyErr_Format(PyExc_ValueError, "%s %zu is a tensor on %s: a step's numbers come from the host: pass a strided tensor on the CPU", what,
-                   number, where.c_str());
+      PyErr_Format(PyExc_ValueError, "%s %zu is a tensor on %s: a step's numbers come from the host: pass a strided tensor on the CPU",
+                   what, number, where.c_str());
       return false;
     }
     if (tensor.scalar_type() != as.type) {
@@ -184,8 +186,8 @@ class Elements {
   bool write(const at::Tensor& to, const CallTensor& as, std::size_t number) {
     if (!check(to, as, "out", number)) return false;
     if (!is_plain(to) || !to.is_contiguous() || to.requires_grad()) {
-      PyErr_Format(PyExc_ValueError, "out %zu is not contiguous, no plain tensor, or requires a gradient: pass a contiguous tensor, detached",
-                   number);
+      PyErr_Format(PyExc_ValueError,
+                   "out %zu is not contiguous, no plain tensor, or requires a gradient: pass a contiguous tensor, detached", number);
       return false;
     }
     tensor_ = to;
@@ -217,8 +219,7 @@ struct Called {
   std::uint32_t calls = 0;
 };
 struct StepObject {
-  PyObject_HEAD
-  vectorcallfunc call;
+  PyObject_HEAD vectorcallfunc call;
   Called* of;
   PyObject* executor;  // of submitted calls; null or None: none yet
   PyObject* weak;
@@ -292,7 +293,8 @@ PyObject* made_output(const Called& all, std::size_t number, bool tensors, Eleme
     to.write(made);
     return THPVariable_Wrap(std::move(made));
   }
-  if (all.empty.get() == Py_None) return PyErr_Format(PyExc_RuntimeError, "results are NumPy's arrays, which is not installed: pass tensors");
+  if (all.empty.get() == Py_None)
+    return PyErr_Format(PyExc_RuntimeError, "results are NumPy's arrays, which is not installed: pass tensors");
   if (as.dtype.get() == Py_None)
     return PyErr_Format(PyExc_TypeError, "output %zu is of type %s, which NumPy does not have: pass tensors, or out=tensor", number,
                         c10::toString(as.type));
@@ -329,8 +331,9 @@ PyObject* made_outputs(const Called& all, PyObject* out, bool tensors, AllElemen
 }
 
 PyObject* refuse_forked() {
-  return PyErr_Format(PyExc_RuntimeError,
-                      "a resident step: the threads that would run it are the parent's: use it in a process that was started, not forked off");
+  return PyErr_Format(
+      PyExc_RuntimeError,
+      "a resident step: the threads that would run it are the parent's: use it in a process that was started, not forked off");
 }
 
 PyObject* call_step(PyObject* self, PyObject* const* given, std::size_t flags, PyObject* names) {
@@ -405,8 +408,8 @@ PyObject* new_step(PyTypeObject* type, PyObject* arguments, PyObject* /*names*/)
   PyObject* empty = nullptr;
   PyObject* dtypes = nullptr;
   PyObject* convert = nullptr;
-  if (PyArg_ParseTuple(arguments, "LsO!O!ILLOO!O", &number, &device, &PyTuple_Type, &inputs, &PyTuple_Type, &outputs, &members, &lease, &idle,
-                       &empty, &PyTuple_Type, &dtypes, &convert) == 0)
+  if (PyArg_ParseTuple(arguments, "LsO!O!ILLOO!O", &number, &device, &PyTuple_Type, &inputs, &PyTuple_Type, &outputs, &members, &lease,
+                       &idle, &empty, &PyTuple_Type, &dtypes, &convert) == 0)
     return nullptr;
   if (PyTuple_GET_SIZE(dtypes) != PyTuple_GET_SIZE(outputs)) return PyErr_Format(PyExc_TypeError, "a dtype for each output");
   auto made = std::make_unique<Called>();
