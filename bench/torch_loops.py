@@ -13,8 +13,8 @@ All sides take turns in one process, a block of runs each; the first run of a bl
                             Copies from and to the host are outside
     dwell.torch             each run inside a dwell.torch.eager() of its own
     dwell recorded          dwell.torch.record() once, then replays
-    dwell resident step     Recording.resident, called with NumPy's arrays in the host's memory; of programs from host to host alone. No stream
-                            is waited for: the results are there on return
+    dwell resident step     Recording.resident, called with NumPy's arrays in the host's memory; of programs from host to host alone. It
+                            waits for no stream: the results are there on return
     dwell resident          each run inside an eager(resident=True) of its own; on CUDA alone
     dwell resident, kept    a block of runs inside one eager(resident=True), with a flush(sync=True) behind each; on CUDA alone
 

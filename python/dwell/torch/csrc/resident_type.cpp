@@ -505,7 +505,8 @@ PyObject* step_type(FindRecording find, PyObject* base) {
                           .itemsize = 0,
                           .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL,
                           .slots = slots.data()};
-  return PyType_FromSpecWithBases(&spec, base);
+  const Owned bases(PyTuple_Pack(1, base));
+  return bases.get() == nullptr ? nullptr : PyType_FromSpecWithBases(&spec, bases.get());
 }
 
 }  // namespace dwell::pytorch
