@@ -560,7 +560,7 @@ class Planner {
     const bool own = ownership.owned.period != 0;
     if (own && is_elementwise(operation)) {
       Places places;
-      for (const View& view : operation.tensors) places.push_back(step.place_of(view, ranges_.of(view)));
+      for (const View& view : operation.tensors) places.push_back(step.place_of(view, ranges_.of(view), ownership.owned));
       HandedOn handed_on;
       for (const std::size_t i : ownership.handed_on) handed_on.emplace_back(i, word_in(step, operation.tensors[i], true));
       steps_.add(step, program_text(operation, places, By::own, plan_.threads, ownership.owned, handed_on),

@@ -88,7 +88,16 @@ class PlanRun {
     bool writes = false;
     std::size_t thread = kThreads;  // of each member; kThreads: all of them
     std::size_t member = kAny;
+    OwnedText owned = {};  // a thread has element i of what the member owns, of each period
     int step = 0;
+
+    // Returns whether a thread of a member accesses a word.
+    bool has(std::size_t of_member, std::size_t of_thread, std::uint64_t word) const {
+      if (member != kAny && member != of_member) return false;
+      if (owned.each == 0) return thread == kThreads || thread == of_thread;
+      const auto element = static_cast<std::int64_t>(word - memory.first / sizeof(float));
+      return owned.has(of_member, element) && static_cast<std::size_t>(element % owned.period % owned.each) % kThreads == of_thread;
+    }
   };
   static constexpr std::size_t kAny = ~std::size_t{0};
   // A result of which others get the words.
@@ -134,20 +143,25 @@ class PlanRun {
     for (const Access& other : accesses_) {
       if (other.step == now_ || other.local != access.local || (!other.writes && !access.writes)) continue;
       if (!other.memory.overlaps(access.memory)) continue;
+      const std::uint64_t first = std::max(other.memory.first, access.memory.first) / sizeof(float);
+      const std::uint64_t end = std::min(other.memory.end, access.memory.end) / sizeof(float);
+      // Where threads have elements of their own, each word counts; else one stands for all.
+      const bool apart = other.owned.each != 0 || access.owned.each != 0;
+      const auto meets = [&](std::size_t a, std::size_t b) {
+        for (std::uint64_t word = first; word < (apart ? end : first + 1); ++word)
+          if (other.has(a / kThreads, a % kThreads, word) && access.has(b / kThreads, b % kThreads, word)) return true;
+        return false;
+      };
       for (std::size_t a = 0; a < members_ * kThreads; ++a)
         for (std::size_t b = 0; b < members_ * kThreads; ++b) {
-          if (a == b || !has(other, a) || !has(access, b) || (access.local && a / kThreads != b / kThreads)) continue;
+          if (a == b || (access.local && a / kThreads != b / kThreads)) continue;
           const auto& clocks = other.writes || a / kThreads == b / kThreads ? strong_ : weak_;
-          if (clocks[b][a] >= other.step || !fault_.empty()) continue;
+          if (clocks[b][a] >= other.step || !fault_.empty() || !meets(a, b)) continue;
           fault_ = "step " + std::to_string(now_) + (access.writes ? " writes" : " reads") + (access.local ? " a place" : " memory") +
                    " that step " + std::to_string(other.step) + (other.writes ? " writes" : " reads") + ", and they are not ordered";
         }
     }
     accesses_.push_back(access);
-  }
-  static bool has(const Access& access, std::size_t thread) {
-    return (access.thread == kThreads || access.thread == thread % kThreads) &&
-           (access.member == kAny || access.member == thread / kThreads);
   }
 
   // ---- Values ------------------------------------------------------------------------------------------------------------------------
@@ -203,8 +217,10 @@ class PlanRun {
 
   static OwnedText owned_in(const FormText& form) {
     static const std::regex elements(R"(i / (\d+) \* (\d+) \+ (static_cast<int>\(m\.)?rank)");
+    static const std::regex of_threads(R"(p \* (\d+) \+ static_cast<int>\(m\.rank\(\)\) \* (\d+) \+ i;)");
     std::smatch found;
     const std::string text = form.members + form.body;
+    if (std::regex_search(text, found, of_threads)) return {.each = std::stoll(found[2]), .period = std::stoll(found[1])};
     if (!std::regex_search(text, found, elements)) return {};
     return {.each = std::stoll(found[1]), .period = std::stoll(found[2])};
   }
@@ -271,7 +287,13 @@ class PlanRun {
       }
       if (!local && places.back().at != view.address && fault_.empty()) fault_ = "the address of a tensor is wrong";
       const std::uint64_t first = local ? words[word] : extent.first;
-      access({.local = local, .memory = {first, first + extent.end - extent.first}, .writes = view.written, .thread = thread});
+      // Each element of such a step is one thread's, which may be the one that puts it.
+      const bool by_thread = operation.kind == NotedOperation::Kind::program && owned.each != 0 && local && view.sizes.size() == 1;
+      access({.local = local,
+              .memory = {first, first + extent.end - extent.first},
+              .writes = view.written,
+              .thread = thread,
+              .owned = by_thread ? owned : OwnedText{}});
     }
     if (is("multiply_tiles<")) {
       const std::uint64_t first = words[found.at(next).first];

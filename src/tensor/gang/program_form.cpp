@@ -86,8 +86,10 @@ class Writer {
     name_tensors();
     const bool each = by_ == By::each;
     if (by_ == By::own) {
-      line("  for (int i = static_cast<int>(m.thread()); i < " + owned_.count(program_.elements()) + "; i += kThreads) {");
-      line("    const int e = " + owned_.element("i") + ";");
+      // A thread has the same elements of all periods in each such step: it waits for no other.
+      line("  for (int i = static_cast<int>(m.thread()); i < " + std::to_string(owned_.each) + "; i += kThreads)");
+      line("  for (int p = 0; p < " + std::to_string(program_.elements() / owned_.period) + "; ++p) {");
+      line("    const int e = p * " + std::to_string(owned_.period) + " + static_cast<int>(m.rank()) * " + std::to_string(owned_.each) + " + i;");
     } else {
       line(std::string("  for (int e = static_cast<int>(") + (each ? "" : "m.rank() * kThreads + ") + "m.thread()); e < " +
            std::to_string(program_.elements()) + "; e += " + (each ? "" : "kMembers * ") + "kThreads) {");

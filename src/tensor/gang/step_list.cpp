@@ -10,12 +10,12 @@ namespace dwell::tensor::gang {
 
 // ---- A step ------------------------------------------------------------------------------------------------------------------------
 
-void MemberStep::use(const Range& range, const TensorView::Extent& extent, bool writes) {
+void MemberStep::use(const Range& range, const TensorView::Extent& extent, bool writes, std::int64_t period) {
   const std::uint64_t first = range.place + extent.first - range.extent.first;
   if (range.shared)
     shared_.push_back({false, extent, writes});
   else if (range.local)
-    uses_.push_back({true, {first, first + extent.end - extent.first}, writes});
+    uses_.push_back({.local = true, .memory = {first, first + extent.end - extent.first}, .writes = writes, .period = period});
   else
     uses_.push_back({false, extent, writes});
 }
@@ -30,8 +30,12 @@ std::string MemberStep::global_at(const std::string& type, std::uint64_t address
   return "m.global<" + type + ">(" + low + ", " + word(address >> 32U) + ")";
 }
 
-std::string MemberStep::place_of(const View& view, const Range& range) {
-  use(range, view.extent(), view.written);
+std::string MemberStep::place_of(const View& view, const Range& range, const Owned& owned) {
+  // The step's element i of the tensor is element i of a period of the range, or of some of them.
+  const auto first = static_cast<std::int64_t>((view.address - range.extent.first) / sizeof(float));
+  const bool by_thread = owned.period != 0 && range.local && range.period == owned.period && view.type == ElementType::f32 &&
+                         view.sizes.size() == 1 && view.strides[0] == 1 && first % owned.period == 0;
+  use(range, view.extent(), view.written, by_thread ? owned.period : 0);
   const std::string type = (view.written ? "" : "const ") + type_name(view.type);
   return range.local ? local_at(type, range.place + view.address - range.extent.first) : global_at(type, view.address);
 }
@@ -41,7 +45,10 @@ std::string MemberStep::place_of(const View& view, const Range& range) {
 bool StepList::conflict(const std::vector<Use>& uses, const std::vector<Use>& others) {
   return std::ranges::any_of(uses, [&](const Use& use) {
     return std::ranges::any_of(others, [&](const Use& other) {
-      return other.local == use.local && (other.writes || use.writes) && other.memory.overlaps(use.memory);
+      if (other.local != use.local || !(other.writes || use.writes) || !other.memory.overlaps(use.memory)) return false;
+      const auto period = static_cast<std::uint64_t>(use.period) * sizeof(float);
+      const bool by_thread = period != 0 && other.period == use.period && (use.memory.first - other.memory.first) % period == 0;
+      return !by_thread;
     });
   });
 }

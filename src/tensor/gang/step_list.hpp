@@ -19,6 +19,7 @@ struct Use {
   bool local = false;
   TensorView::Extent memory;
   bool writes = false;
+  std::int64_t period = 0;  // of elements that one thread has in all such uses of the range; 0: any thread may have any of them
   bool synced = false;  // of what members share: the member's threads have met behind it
   bool told = false;    // and words that others wait for have been put behind that
 };
@@ -27,7 +28,7 @@ struct Use {
 class MemberStep {
  public:
   // Notes that it uses memory of a range.
-  void use(const Range& range, const TensorView::Extent& extent, bool writes);
+  void use(const Range& range, const TensorView::Extent& extent, bool writes, std::int64_t period = 0);
   // Notes that it reads what a member has put for all of them, which it replaces in the next run.
   void use_arrivals() { shared_.push_back({false, {0, 1}, false}); }
   // Notes that it uses a place in the member's memory, as scratch memory.
@@ -36,8 +37,8 @@ class MemberStep {
   std::string local_at(const std::string& type, std::uint64_t place);
   std::string global_at(const std::string& type, std::uint64_t address);
   std::string word(std::uint64_t word);
-  // A tensor of the range, which the step uses.
-  std::string place_of(const View& view, const Range& range);
+  // A tensor of the range, which the step uses. `owned`: of a step on elements that a member owns.
+  std::string place_of(const View& view, const Range& range, const Owned& owned = {});
 
  private:
   friend class StepList;
