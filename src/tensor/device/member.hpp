@@ -138,19 +138,34 @@ class Member {
   bool is_last_turn_;
 };
 
+// Calls each(i) for [first, end), which threads take in turn. A loop that runs once at most is none: compilers unroll it else, into code
+// that is fetched and never runs.
+template <u32 first, u32 end, u32 threads, class Each>
+DWELL_DEVICE void in_turn(const Member& m, const Each& each) {
+  if constexpr (first >= end) {
+    return;
+  } else if constexpr (end - first <= threads) {
+    if (m.thread() < end - first) each(first + m.thread());
+  } else {
+    for (u32 i = first + m.thread(); i < end; i += threads) each(i);
+  }
+}
+
 // Copies to the member's memory, which arrive before end_copies returns. C has constants: bytes; alignment, of both places.
 template <class C, u32 threads>
 DWELL_DEVICE void begin_copy(const Member& m, u8* to, const u8* from) {
 #if DWELL_ASYNC_COPIES
   constexpr u32 kQuads = C::alignment % 16 == 0 ? C::bytes / 16 : 0;
   constexpr u32 kWords = C::alignment % 4 == 0 ? C::bytes / 4 : 0;
-  for (u32 i = m.thread(); i < kQuads; i += threads)
+  in_turn<0, kQuads, threads>(m, [&](u32 i) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address_in_shared(to + i * 16)), "l"(from + i * 16) : "memory");
-  for (u32 i = kQuads * 4 + m.thread(); i < kWords; i += threads)
+  });
+  in_turn<kQuads * 4, kWords, threads>(m, [&](u32 i) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(address_in_shared(to + i * 4)), "l"(from + i * 4) : "memory");
-  for (u32 i = kWords * 4 + m.thread(); i < C::bytes; i += threads) to[i] = from[i];
+  });
+  in_turn<kWords * 4, C::bytes, threads>(m, [&](u32 i) { to[i] = from[i]; });
 #else
-  for (u32 i = m.thread(); i < C::bytes; i += threads) to[i] = from[i];
+  in_turn<0, C::bytes, threads>(m, [&](u32 i) { to[i] = from[i]; });
 #endif
 }
 DWELL_DEVICE void begin_copy_of(float* to, const float* from) {
@@ -196,7 +211,7 @@ DWELL_DEVICE float over_lanes(float value, Combine combine) {
 template <class G, u32 threads>
 DWELL_DEVICE void gather(Member& m, const u32* words) {
 #if DWELL_PARALLEL_GROUP
-  constexpr u32 kAtOnce = 4;  // loads in flight
+  constexpr u32 kAtOnce = G::count <= threads ? 1 : 4;  // loads in flight
 #else
   constexpr u32 kAtOnce = 1;
 #endif

@@ -87,6 +87,7 @@ class ResidentMember : public Member {
     u64 since = 0;  // thread 0 waits
     for (u32 round = 0;; ++round) {
       bool there = true;
+      DWELL_UNROLL_NOT
       for (u32 i = thread(); i < Form::count; i += threads) {
         // Relaxed: a word says by itself whether it is of this call. Pairs with the host's stores of words.
         const u64 word = load<Order::relaxed, Scope::system>(memory_.inputs + Form::word(at, i));

@@ -28,6 +28,7 @@ using device::ProductWords;
 using Extent = TensorView::Extent;
 
 constexpr std::uint64_t kMostLocal = std::uint64_t{48} << 10U;       // bytes of a tensor that each member has
+constexpr std::uint64_t kMostFactor = std::uint64_t{128} << 10U;     // bytes of a factor of products that a single member only reads
 constexpr std::uint64_t kLeastFar = std::uint64_t{1} << 10U;         // bytes of an input that members read where it lies, if need be
 constexpr std::int64_t kMostElements = std::int64_t{1} << 15U;       // of a step that each member does
 constexpr std::int64_t kMostWork = std::int64_t{1} << 20U;           // multiplications of such a product
@@ -39,6 +40,9 @@ constexpr std::uint32_t kUsualMembers = 32;
 constexpr std::int64_t kElementsOfMember = 2048;  // of a step that members share out
 constexpr std::int64_t kWorkOfMember = std::int64_t{1} << 15U;
 constexpr std::uint32_t kThreadsOfMember = 256;
+constexpr std::int64_t kWorkOfThread = 64;
+// On call, a single member does so many multiplications in the time that several take to hand on a call and an exchange.
+constexpr std::int64_t kMostWorkAlone = std::int64_t{1} << 15U;
 constexpr std::int64_t kMostExchanged = std::int64_t{1} << 13U;  // words
 
 [[noreturn]] void refuse(const std::string& why) { throw Error(errc::unsupported, "the program does not fit a gang: " + why); }
@@ -161,14 +165,21 @@ class Planner {
   void choose_members() {
     std::int64_t wanted = 1;
     std::int64_t elements = 0;
+    std::int64_t most_work = 0;
+    std::int64_t all_work = 0;
     for (const Operation& operation : operations_) {
       elements = std::max(elements, elements_of(operation));
       if (elements_of(operation) > kMostElements) wanted = std::max(wanted, elements_of(operation) / kElementsOfMember);
+      if (operation.kind == NotedOperation::Kind::product) {
+        most_work = std::max(most_work, operation.product.work());
+        all_work += operation.product.work();
+      }
       if (operation.kind != NotedOperation::Kind::product || operation.product.work() < kLeastShared) continue;
       const std::int64_t for_outputs = std::min<std::int64_t>(operation.product.outputs() / kOutputsOfMember, kUsualMembers);
       wanted = std::max({wanted, for_outputs, operation.product.work() / kWorkOfMember});
     }
     if (!limits_.on_cuda) return;
+    if (limits_.on_call && all_work <= kMostWorkAlone && elements <= kElementsOfMember) wanted = 1;
     plan_.members = limits_.members != 0 ? std::min(limits_.members, limits_.most_members)
                                          : static_cast<std::uint32_t>(std::min<std::int64_t>(wanted, limits_.most_members));
     // More members where the weights of fewer do not fit.
@@ -179,7 +190,8 @@ class Planner {
     else if (plan_.members > 1)
       plan_.threads = kThreadsOfMember;
     else
-      plan_.threads = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(std::bit_ceil(static_cast<std::uint64_t>(elements)), 128, 1024));
+      plan_.threads = static_cast<std::uint32_t>(
+          std::clamp<std::uint64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max(elements, most_work / kWorkOfThread))), 128, 1024));
   }
 
   // Tensors that are written and too large for each member's memory are shared; so are all others that the same steps write.
@@ -283,9 +295,9 @@ class Planner {
       keeps_ = keeps;
       choose_owners();
       // Inputs of a program that repeats stay as long as it runs: the large ones rather lie where they are.
-      for (most_input_ = kMostLocal; most_input_ >= kLeastFar; most_input_ /= 2) {
+      for (most_input_ = plan_.members == 1 ? kMostFactor : kMostLocal; most_input_ >= kLeastFar; most_input_ /= 2) {
         if (try_to_place()) return;
-        if (!limits_.is_repeated()) break;
+        if (!limits_.is_repeated() && most_input_ <= kMostLocal) break;
       }
     }
     refuse("its tensors take more than a member's " + std::to_string(limits_.local_bytes) + " bytes");
@@ -308,7 +320,15 @@ class Planner {
   bool is_worth_a_copy(const Range& range) const {
     if (range.input != nullptr || !range.outputs.empty()) return true;
     if (!limits_.on_cuda) return range.written() && !range.out;
-    return range.written() || range.bytes() <= most_input_;
+    return range.written() || range.bytes() <= (is_factor(range) ? most_input_ : std::min(most_input_, kMostLocal));
+  }
+
+  // Returns whether a product reads it, again and again.
+  bool is_factor(const Range& range) const {
+    return std::ranges::any_of(operations_, [&](const Operation& operation) {
+      return operation.kind == NotedOperation::Kind::product &&
+             (&ranges_.of(operation.tensors[ProductWords::a]) == &range || &ranges_.of(operation.tensors[ProductWords::b]) == &range);
+    });
   }
 
   bool try_to_place() {
@@ -325,7 +345,8 @@ class Planner {
     }
     std::vector<Range*> local;
     for (Range& range : ranges_) {
-      range.local = range.used && !range.shared && range.bytes() <= kMostLocal && is_worth_a_copy(range);
+      const std::uint64_t most = plan_.members == 1 && !range.written() && range.input == nullptr ? kMostFactor : kMostLocal;
+      range.local = range.used && !range.shared && range.bytes() <= most && is_worth_a_copy(range);
       if (!range.local && (range.input != nullptr || !range.outputs.empty()))
         refuse("members share out the tensor of a slice, or it is larger than " + std::to_string(kMostLocal) + " bytes");
       if (!range.local) continue;
@@ -502,7 +523,7 @@ class Planner {
       place += piece + step.word(range.place) + " + " + i + " * 4;\n";
       word += piece + step.word(call_word(*range.input, range.extent.first)) + " + " + i + ";\n";
     }
-    step.use_arrivals();
+    if (plan_.members > 1) step.use_arrivals();
     const std::string begin = "(const u32* at, u32 i) {\n    (void)at;\n";
     steps_.add(step,
                {"  static constexpr u32 count = " + std::to_string(count) + ";\n  static DWELL_DEVICE u32 place" + begin + place +

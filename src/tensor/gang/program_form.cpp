@@ -77,8 +77,14 @@ bool is_vectorized(Instruction in) {
 
 class Writer {
  public:
-  Writer(const Operation& operation, const Places& places, By by, const Owned& owned, const HandedOn& handed_on)
-      : program_(operation.words.data()), operation_(operation), places_(places), by_(by), owned_(owned), handed_on_(handed_on) {}
+  Writer(const Operation& operation, const Places& places, By by, std::uint32_t threads, const Owned& owned, const HandedOn& handed_on)
+      : program_(operation.words.data()),
+        operation_(operation),
+        places_(places),
+        by_(by),
+        threads_(threads),
+        owned_(owned),
+        handed_on_(handed_on) {}
 
   // For many threads, which take elements in turn.
   std::string text() {
@@ -87,12 +93,12 @@ class Writer {
     const bool each = by_ == By::each;
     if (by_ == By::own) {
       // A thread has the same elements of all periods in each such step: it waits for no other.
-      line("  for (int i = static_cast<int>(m.thread()); i < " + std::to_string(owned_.each) + "; i += kThreads)");
+      line(in_turn("i", "static_cast<int>(m.thread())", owned_.each, "kThreads"));
       line("  for (int p = 0; p < " + std::to_string(program_.elements() / owned_.period) + "; ++p) {");
       line("    const int e = p * " + std::to_string(owned_.period) + " + static_cast<int>(m.rank()) * " + std::to_string(owned_.each) + " + i;");
     } else {
-      line(std::string("  for (int e = static_cast<int>(") + (each ? "" : "m.rank() * kThreads + ") + "m.thread()); e < " +
-           std::to_string(program_.elements()) + "; e += " + (each ? "" : "kMembers * ") + "kThreads) {");
+      const std::string begin = each ? "static_cast<int>(m.thread())" : "static_cast<int>(m.rank() * kThreads + m.thread())";
+      line(in_turn("e", begin, program_.elements(), each ? "kThreads" : "kMembers * kThreads") + " {");
     }
     if (first.sizes.size() > 1) {
       std::int64_t below = 1;
@@ -157,6 +163,13 @@ class Writer {
  private:
   static constexpr std::int64_t kAtOnce = 64;  // elements, whose slots stay in the processor's first cache
 
+  // The head of a loop in steps, or of a condition where it runs once at most: compilers would unroll that, into code that is fetched and
+  // never runs.
+  std::string in_turn(const std::string& i, const std::string& first, std::int64_t end, const std::string& step) const {
+    const std::string begins = "int " + i + " = " + first + "; " + i + " < " + std::to_string(end);
+    if (by_ != By::shared && end <= threads_) return "  if (const " + begins + ")";
+    return "  for (" + begins + "; " + i + " += " + step + ")";
+  }
   void name_tensors() {
     for (std::size_t i = 0; i < operation_.tensors.size(); ++i) line("  auto* const t" + std::to_string(i) + " = " + places_[i] + ";");
   }
@@ -252,6 +265,7 @@ class Writer {
   const Operation& operation_;
   const Places& places_;
   const By by_;
+  const std::int64_t threads_;
   const Owned& owned_;
   const HandedOn& handed_on_;
   std::string text_;
@@ -276,7 +290,7 @@ std::string type_name(ElementType type) {
 
 FormText program_text(const Operation& operation, const Places& places, By by, std::uint32_t threads, const Owned& owned,
                       const HandedOn& handed_on) {
-  Writer writer(operation, places, by, owned, handed_on);
+  Writer writer(operation, places, by, threads, owned, handed_on);
   return {.body = threads == 1 && by == By::each ? writer.text_of_one_thread() : writer.text()};
 }
 
