@@ -147,6 +147,7 @@ DWELL_DEVICE void in_turn(const Member& m, const Each& each) {
   } else if constexpr (end - first <= threads) {
     if (m.thread() < end - first) each(first + m.thread());
   } else {
+    DWELL_UNROLL_NOT
     for (u32 i = first + m.thread(); i < end; i += threads) each(i);
   }
 }
@@ -188,11 +189,12 @@ DWELL_DEVICE void end_copies() {
   asm volatile("cp.async.wait_all;" ::: "memory");
 #endif
 }
-template <u32 threads>
-DWELL_DEVICE void copy_out(const Member& m, u8* to, const u8* from, u32 bytes) {
-  const u32 words = (address_in_global(to) & 3U) == 0 ? bytes / 4 : 0;
-  for (u32 i = m.thread(); i < words; i += threads) reinterpret_cast<u32*>(to)[i] = reinterpret_cast<const u32*>(from)[i];
-  for (u32 i = words * 4 + m.thread(); i < bytes; i += threads) to[i] = from[i];
+// The other way round.
+template <class C, u32 threads>
+DWELL_DEVICE void copy_out(const Member& m, u8* to, const u8* from) {
+  constexpr u32 kWords = C::alignment % 4 == 0 ? C::bytes / 4 : 0;
+  in_turn<0, kWords, threads>(m, [&](u32 i) { reinterpret_cast<u32*>(to)[i] = reinterpret_cast<const u32*>(from)[i]; });
+  in_turn<kWords * 4, C::bytes, threads>(m, [&](u32 i) { to[i] = from[i]; });
 }
 
 // `combine` over the values of `lanes` neighbouring threads, a power of two up to 32, the same in all of them.

@@ -164,6 +164,7 @@ DWELL_DEVICE void begin_weights(const Member& m, float* to, const float* b) {
   constexpr u32 kPerColumn = P::k / kAtOnce;
   const u32 columns = P::columns(m.rank());
   // Neighbouring threads load neighbours.
+  DWELL_UNROLL_NOT
   for (u32 i = m.thread(); i < columns * kPerColumn; i += threads) {
     const u32 column = P::b(0, 1, 0) == 1 ? i / kPerColumn : i % columns;
     const u32 d = (P::b(0, 1, 0) == 1 ? i % kPerColumn : i / columns) * kAtOnce;

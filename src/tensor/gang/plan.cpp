@@ -429,11 +429,12 @@ class Planner {
   }
 
   // `places`: both of them and what else their alignment depends on, or'ed.
-  static FormText copy_text(const std::string& to, const std::string& from, std::uint64_t bytes, std::uint64_t places) {
+  static FormText copy_text(const std::string& to, const std::string& from, std::uint64_t bytes, std::uint64_t places,
+                            const std::string& function = "begin_copy") {
     const std::uint64_t alignment = std::uint64_t{1} << std::min(std::countr_zero(places), 4);
-    return {"  static constexpr u32 bytes = " + std::to_string(bytes) + ";\n  static constexpr u32 alignment = " + std::to_string(alignment) +
-                ";\n",
-            "  begin_copy<Form, kThreads>(m, " + to + ", " + from + ");\n"};
+    return {"  static constexpr u32 bytes = " + std::to_string(bytes) +
+                ";\n  static constexpr u32 alignment = " + std::to_string(alignment) + ";\n",
+            "  " + function + "<Form, kThreads>(m, " + to + ", " + from + ");\n"};
   }
   void begin() {
     bool any = false;
@@ -499,8 +500,9 @@ class Planner {
     if (limits_.on_call) return answer();
     for (const Range& range : ranges_)
       for (const GangSlices* const output : range.outputs)
-        copy_out(range, output->memory,
-                 [&](MemberStep& step, const std::string& type) { return slice_at(step, type, *output, output->memory.first, "m.turn()"); });
+        copy_out(
+            range, output->memory, output->first | static_cast<std::uint64_t>(output->stride),
+            [&](MemberStep& step, const std::string& type) { return slice_at(step, type, *output, output->memory.first, "m.turn()"); });
   }
   // The number of the first word of what lies at this address of a call's inputs, or of its outputs.
   std::uint64_t call_word(const GangSlices& of, std::uint64_t address) const {
@@ -673,11 +675,14 @@ class Planner {
     if (plan_.members > 1 && !steps_.has_met()) steps_.barrier();
     for (const Range& range : ranges_)
       if (range.local && range.out && range.input == nullptr)
-        copy_out(range, range.extent, [&](MemberStep& step, const std::string& type) { return step.global_at(type, range.extent.first); });
+        copy_out(range, range.extent, range.extent.first,
+                 [&](MemberStep& step, const std::string& type) { return step.global_at(type, range.extent.first); });
   }
 
-  // Copies memory of a range out, to where `to` says: by its owners, or by one member, another one each time.
-  void copy_out(const Range& range, const Extent& memory, const std::function<std::string(MemberStep&, const std::string&)>& to) {
+  // Copies memory of a range out, to where `to` says: by its owners, or by one member, another one each time. `outside`: places there,
+  // or'ed.
+  void copy_out(const Range& range, const Extent& memory, std::uint64_t outside,
+                const std::function<std::string(MemberStep&, const std::string&)>& to) {
     MemberStep step;
     step.use(range, memory, false);
     const std::uint64_t place = range.place + memory.first - range.extent.first;
@@ -694,10 +699,10 @@ class Planner {
     }
     const std::string from = step.local_at("const u8", place);
     const std::string target = to(step, "u8");
-    step.word(memory.end - memory.first);
     step.word(writer_++ % plan_.members);
-    steps_.add(step, {.body = "  if (m.rank() == at[4]) copy_out<kThreads>(m, " + target + ", " + from + ", at[3]);\n"},
-               "copies a result out, by one member");
+    FormText form = copy_text(target, from, memory.end - memory.first, place | outside, "copy_out");
+    form.body.insert(0, "  if (m.rank() == at[3])");
+    steps_.add(step, form, "copies a result out, by one member");
   }
 
   static std::string remark_of(const Operation& operation) {

@@ -198,13 +198,13 @@ class PlanRun {
     const auto is = [&](const char* text) { return form.body.find(text) != std::string::npos; };
     if (is("m.barrier<")) return meet_all();
     if (is("end_copies();") && form.body.size() < 30) return;
-    if (is("begin_copy<")) {
+    if (is("begin_copy<") || is("copy_out<")) {
       static const std::regex size(R"(bytes = (\d+))");
       std::smatch found;
       ASSERT_TRUE(std::regex_search(form.members, found, size)) << form.members;
-      return copy(words[0], address_in(words + 1), std::stoul(found[1]), false, kAny);
+      const bool out = is("copy_out<");
+      return copy(words[0], address_in(words + 1), std::stoul(found[1]), out, out ? words[3] : kAny);
     }
-    if (is("copy_out<")) return copy(words[0], address_in(words + 1), words[3], true, words[4]);
     if (is("begin_weights<")) return access({.local = true, .memory = {words[0], words[0] + 4}, .writes = true});
     if (is("gather<")) return gather(words);
     if (plan_.remarks.at((plan_.list[at] & 0xFFFFU) - 1).starts_with("copies out what a member owns")) {
