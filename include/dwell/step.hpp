@@ -41,6 +41,9 @@ struct StepSettings {
 // While a gang is on the device it knows nothing of what others write to the memory that the operations name, nor do others see its state
 // there. Both change hands at `pause`. Whoever has written to that memory on the device waits for that before the next call.
 //
+// While calls keep coming, a thread of the step launches the gang anew before its lease ends, which costs no call any time. It sleeps when
+// the gang has left.
+//
 // On a CPU a call runs the operations in the calling thread. Used by one thread at a time; the runtime must not be closed during a call.
 class Step {
  public:

@@ -10,12 +10,14 @@
 
 #include <dwell/error.hpp>
 
+#include "base/mutex.hpp"
 #include "base/relax.hpp"
 #include "tensor/device/resident_member.hpp"
 #include "tensor/gang/compiled_gang.hpp"
 #include "tensor/gang/noted.hpp"
 #include "tensor/gang/plan.hpp"
 #include "tensor/gang/step_calls.hpp"
+#include "tensor/gang/step_keeper.hpp"
 
 namespace dwell {
 
@@ -79,6 +81,7 @@ class ResidentGang {
                                            .outputs = here + 2 * kLine + inputs,
                                            .left = reinterpret_cast<const std::uint32_t*>(here + kLine)},
                    outputs_, of_kernel, [this](std::uint32_t number) { launch(number); });
+    keeper_.emplace(calls_->between_looks(), [this] { return calls_->look_ahead(); });
   }
   ~ResidentGang() {
     if (process_ != getpid()) return;  // the parent's kernels
@@ -121,7 +124,7 @@ class ResidentGang {
     if (calls_->launched() == 0) return;
     require_open();
     calls_->leave();
-    last_.wait();
+    last().wait();
   }
 
   std::uint64_t launches() const { return calls_->launched(); }
@@ -130,16 +133,26 @@ class ResidentGang {
  private:
   // The host's memory is gone with the runtime. Throws errc::stale_handle.
   void require_open() const { static_cast<void>(host_.host()); }
+  // Called by the caller and by the keeper's thread, one at a time (StepCalls::Launch).
   void launch(std::uint32_t number) {
     memory_.kernel = number;
     const std::array<detail::LaunchArgument, 4> arguments{gang_.list_argument(), gang::argument_of(gang_.words_at),
                                                           gang::argument_of(gang_.numbers_at), gang::argument_of(memory_)};
-    last_ = gang_.launch(arguments, stream_.handle());
+    const Ticket launched = gang_.launch(arguments, stream_.handle());
+    {
+      const Lock lock(mutex_);
+      last_ = launched;
+    }
+    keeper_->wake();
+  }
+  Ticket last() const {
+    const Lock lock(mutex_);
+    return last_;
   }
   // Throws if the results will never come.
   void look(Clock::time_point begun) {
     require_open();
-    if (!calls_->have_left() && last_.done()) last_.wait();  // throws the device's error
+    if (const Ticket last = this->last(); !calls_->have_left() && last.done()) last.wait();  // throws the device's error
     const std::chrono::nanoseconds most = runtime_.options().task_timeout;
     if (most.count() != 0 && Clock::now() - begun > most)
       throw Error(errc::task_timeout, "a step has not ended within " +
@@ -156,7 +169,9 @@ class ResidentGang {
   device::StepMemory memory_{};
   std::optional<gang::StepCalls> calls_;
   Stream stream_;
-  Ticket last_;  // of the last kernel
+  mutable Mutex mutex_;
+  Ticket last_ DWELL_GUARDED_BY(mutex_);    // of the last kernel
+  std::optional<gang::StepKeeper> keeper_;  // last: its thread ends before the members that it uses
 };
 
 struct StepState {

@@ -1,5 +1,6 @@
 // Steps: recorded operations that run each time that the host calls.
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <condition_variable>
@@ -252,16 +253,28 @@ TEST_P(StepsTest, CallsGoOnAsLeasesEnd) {
 }
 
 TEST_P(StepsTest, WeightsThatChangeAreReadBehindAPause) {
-  Step step(runtime(), list_, nothing, settings());
+  StepSettings how = settings();
+  how.lease = 1ms;
+  Step step(runtime(), list_, nothing, how);
   call(step, 3);
+  const std::vector<float> weights = read(v_);
+  for (int round = 0; round < 20 && !HasFailure(); ++round) {
+    step.pause();
+    const bool zero = round % 2 == 0;
+    write(v_, zero ? std::vector<float>(weights.size(), 0) : weights);
+    // Kernels are launched ahead meanwhile, up to the pause.
+    for (int i = 0; i < 8; ++i) {
+      const Call given = next_call();
+      std::vector<float> y(kOut);
+      float count = 0;
+      begin(step, given);
+      end(step, y, count);
+      check(zero ? Call{.x = given.x, .b = given.b, .y = std::vector<float>(kOut, given.b), .count = given.count} : given, y, count);
+      std::this_thread::sleep_for(std::chrono::microseconds(20 * (round % 5)));
+    }
+  }
   step.pause();
-  write(v_, std::vector<float>(elements_of(v_), 0));
-  std::vector<float> y(kOut);
-  float count = 0;
-  const Call given = next_call();
-  begin(step, given);
-  end(step, y, count);
-  for (const float value : y) EXPECT_EQ(value, given.b);
+  check_state();
 }
 
 TEST_P(StepsTest, TwoStepsAtOnce) {
@@ -418,6 +431,7 @@ TEST_P(StepsTest, EmulatedMembersAnswerCalls) {
             host.calls.get(0, std::as_writable_bytes(std::span(y)));
             host.calls.get(kOut, std::as_writable_bytes(std::span(&count, 1)));
             check(given, y, count);
+            static_cast<void>(host.calls.look_ahead());
             if (++answered == kCalls || HasFailure())
               answered = kCalls, host.calls.leave();
             else
@@ -466,6 +480,13 @@ TEST_P(StepsTest, MembersInThreadsAnswerCalls) {
         gang.run(&memory);
       }
     });
+    std::atomic<bool> is_called{true};
+    std::thread ahead([&] {
+      while (is_called) {
+        static_cast<void>(host.calls.look_ahead());
+        std::this_thread::sleep_for(host.calls.between_looks());
+      }
+    });
     std::mt19937 random(members);
     for (int i = 0; i < (kSanitized ? 50 : 400) && !HasFailure(); ++i) {
       const Call given = next_call();
@@ -481,6 +502,11 @@ TEST_P(StepsTest, MembersInThreadsAnswerCalls) {
       if (random() % 10 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 1200));
     }
     host.calls.leave();
+    const std::uint32_t last = host.calls.launched();
+    std::this_thread::sleep_for(1ms);
+    EXPECT_EQ(host.calls.launched(), last);
+    is_called = false;
+    ahead.join();
     {
       const std::lock_guard lock(mutex);
       over = true;
