@@ -54,8 +54,9 @@ class EmulatedGang {
     function_ = reinterpret_cast<Function>(answer[3]);
   }
 
-  // Runs the program once. `host` is called when all threads wait; `step`: for a plan whose runs the host calls. Throws if it gets stuck.
-  void run(const std::function<void()>& host = {}, const device::StepMemory* step = nullptr) {
+  // Runs the program once. `host` is called when all threads wait, and returns whether it has done something; `step`: for a plan whose runs
+  // the host calls. Throws if it gets stuck.
+  void run(const std::function<bool()>& host = {}, const device::StepMemory* step = nullptr) {
     host_ = host;
     step_ = step;
     // Memory begins with NaN: a step that reads it unwritten is seen.
@@ -233,11 +234,8 @@ static inline float __shfl_xor_sync(dwell::u32, float value, dwell::u32 distance
   // All others wait: some of the slow threads go on, or all, and those that poll look again.
   void rouse() {
     if (slow_.empty() && polling_.empty()) throw std::runtime_error("the gang is stuck");
-    if (host_) {
-      host_();
-      rounds_ = 0;
-    }
-    if (slow_.empty() && ++rounds_ > 1000) throw std::runtime_error("the members wait for words that nobody puts");
+    if (host_ && host_()) rounds_ = 0;
+    if (slow_.empty() && ++rounds_ > 100'000) throw std::runtime_error("the members wait for words that nobody puts");
     if (!slow_.empty()) rounds_ = 0;
     const bool all = random_() % 2 == 0;
     const std::size_t warp = slow_.empty() ? 0 : slow_[random_() % slow_.size()] / kWarp;
@@ -251,7 +249,7 @@ static inline float __shfl_xor_sync(dwell::u32, float value, dwell::u32 distance
   const tensor::gang::Plan& plan_;
   std::mt19937 random_;
   Function function_ = nullptr;
-  std::function<void()> host_;
+  std::function<bool()> host_;
   const device::StepMemory* step_ = nullptr;
   std::vector<Thread> threads_;
   std::vector<std::vector<Aligned>> local_;

@@ -421,10 +421,10 @@ TEST_P(StepsTest, EmulatedMembersAnswerCalls) {
       launched.pop_front();
       gang.run(
           [&] {
-            if (answered == kCalls || !host.calls.done()) return;
+            if (answered == kCalls || !host.calls.done()) return false;
             if (rests != 0) {
               --rests;
-              return;
+              return true;
             }
             std::vector<float> y(kOut);
             float count = 0;
@@ -437,6 +437,7 @@ TEST_P(StepsTest, EmulatedMembersAnswerCalls) {
             else
               begin_next();
             rests = answered % 7 == 0 ? 20 : 0;
+            return true;
           },
           &host.memory);
       // The kernel has left: a call that it did not take brings the next one.
@@ -517,6 +518,66 @@ TEST_P(StepsTest, MembersInThreadsAnswerCalls) {
     EXPECT_GT(host.calls.launched(), 1U);
     check_state();
     if (HasFailure()) return;
+  }
+}
+
+// Nothing but a barrier tells member 0 that the others have read a call's inputs.
+TEST_P(StepsTest, EmulatedMembersThatExchangeNothingAnswerCalls) {
+  if (!on_cpu()) GTEST_SKIP() << "the emulation is of a GPU";
+  if (kSanitized) GTEST_SKIP() << "it has stacks of its own";
+  constexpr std::size_t kNumbers = 40;
+  const TensorView x = tensor({kNumbers}, 0);
+  const TensorView sum = tensor({kNumbers}, 0);
+  const TensorView twice = tensor({kNumbers}, 0);
+  OperationList list;
+  Batch batch(runtime());
+  batch.note_in(list);
+  batch.assign(sum, Expression(sum) + x);
+  batch.assign(twice, Expression(sum) * 2.0F);
+  batch.flush().wait();
+  // Two warps: of the members that answer, none is slow at times.
+  tensor::gang::Limits limits = limits_of_gpu(3, 64);
+  // Both results come from members that take turns.
+  const std::array<GangSlices, 3> slices{GangSlices{.memory = x.extent()}, GangSlices{.memory = sum.extent(), .output = true},
+                                         GangSlices{.memory = twice.extent(), .output = true}};
+  limits.slices = slices;
+  limits.on_call = true;
+  const tensor::gang::Plan called = tensor::gang::plan_of(tensor::noted_in(list), nothing, limits);
+  ASSERT_EQ(called.members, 3U);
+  for (std::uint32_t seed = 0; seed < 8; ++seed) {
+    EmulatedGang gang(runtime(), called, seed);
+    bool launched = false;
+    CalledOnHost host(called, 2 * kNumbers, 10s, 10s, [&](std::uint32_t) { launched = true; });
+    const std::vector<float> before = read(sum);
+    std::vector<float> numbers(kNumbers);
+    const auto begin = [&](int call) {
+      for (std::size_t i = 0; i < kNumbers; ++i) numbers[i] = static_cast<float>(call * static_cast<int>(i + 1));
+      host.calls.put(0, std::as_bytes(std::span(numbers)));
+      host.calls.begin();
+    };
+    constexpr int kCalls = 30;
+    int call = 1;
+    begin(call);
+    ASSERT_TRUE(launched);
+    host.memory.kernel = 1;
+    gang.run(
+        [&] {
+          if (call > kCalls || !host.calls.done()) return false;
+          std::vector<float> results(2 * kNumbers);
+          host.calls.get(0, std::as_writable_bytes(std::span(results)));
+          for (std::size_t i = 0; i < kNumbers; ++i) {
+            const float wanted = before[i] + static_cast<float>(call * (call + 1) / 2 * static_cast<int>(i + 1));
+            EXPECT_EQ(results[i], wanted) << "call " << call;
+            EXPECT_EQ(results[kNumbers + i], 2 * wanted) << "call " << call;
+          }
+          if (++call > kCalls || HasFailure())
+            call = kCalls + 1, host.calls.leave();
+          else
+            begin(call);
+          return true;
+        },
+        &host.memory);
+    ASSERT_FALSE(HasFailure());
   }
 }
 
