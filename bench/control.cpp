@@ -156,8 +156,7 @@ void run(const Context& context, Report& report) {
   }
   {
     Recorded recorded(runtime, network, Memory::host);
-    const GangProgram program(runtime, recorded.operations,
-                              [&](const TensorView::Extent& memory) { return recorded.is_result(memory); });
+    const GangProgram program(runtime, recorded.operations, [&](const TensorView::Extent& memory) { return recorded.is_result(memory); });
     report.add({kStep, "dwell, a program in a stream, numbers in host memory", true, "ns",
                 time_calls(calls, count / 4, [&](std::span<const float> x, std::span<float> y) {
                   std::ranges::copy(x, recorded.x.host().begin());
@@ -179,8 +178,8 @@ void run(const Context& context, Report& report) {
   report.add({kStep, "launch + synchronise of an empty kernel", false, "ns",
               spread_of(time_at_random(count, [&](std::size_t) { peer->launch_and_synchronise(); }))});
   const auto flag = peer->ping_pong();
-  report.add({kStep, "bare flag, host to device to host", false, "ns",
-              spread_of(time_at_random(count, [&](std::size_t) { flag->round(); }))});
+  report.add(
+      {kStep, "bare flag, host to device to host", false, "ns", spread_of(time_at_random(count, [&](std::size_t) { flag->round(); }))});
 }
 
 const Registration kRegistration{{35, "control", "a control loop's network, numbers of the host in and out", 60, run}};

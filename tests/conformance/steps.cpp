@@ -564,9 +564,10 @@ TEST_P(StepsTest, EmulatedMembersThatExchangeNothingAnswerCalls) {
         [&] {
           if (call > kCalls || !host.calls.done()) return false;
           std::vector<float> results(2 * kNumbers);
+          const int sum_of_calls = call * (call + 1) / 2;
           host.calls.get(0, std::as_writable_bytes(std::span(results)));
           for (std::size_t i = 0; i < kNumbers; ++i) {
-            const float wanted = before[i] + static_cast<float>(call * (call + 1) / 2 * static_cast<int>(i + 1));
+            const float wanted = before[i] + static_cast<float>(sum_of_calls * static_cast<int>(i + 1));
             EXPECT_EQ(results[i], wanted) << "call " << call;
             EXPECT_EQ(results[kNumbers + i], 2 * wanted) << "call " << call;
           }

@@ -95,7 +95,8 @@ class Writer {
       // A thread has the same elements of all periods in each such step: it waits for no other.
       line(in_turn("i", "static_cast<int>(m.thread())", owned_.each, "kThreads"));
       line("  for (int p = 0; p < " + std::to_string(program_.elements() / owned_.period) + "; ++p) {");
-      line("    const int e = p * " + std::to_string(owned_.period) + " + static_cast<int>(m.rank()) * " + std::to_string(owned_.each) + " + i;");
+      line("    const int e = p * " + std::to_string(owned_.period) + " + static_cast<int>(m.rank()) * " + std::to_string(owned_.each) +
+           " + i;");
     } else {
       const std::string begin = each ? "static_cast<int>(m.thread())" : "static_cast<int>(m.rank() * kThreads + m.thread())";
       line(in_turn("e", begin, program_.elements(), each ? "kThreads" : "kMembers * kThreads") + " {");

@@ -20,8 +20,8 @@ struct Use {
   TensorView::Extent memory;
   bool writes = false;
   std::int64_t period = 0;  // of elements that one thread has in all such uses of the range; 0: any thread may have any of them
-  bool synced = false;  // of what members share: the member's threads have met behind it
-  bool told = false;    // and words that others wait for have been put behind that
+  bool synced = false;      // of what members share: the member's threads have met behind it
+  bool told = false;        // and words that others wait for have been put behind that
 };
 
 // A step that is being written.
