@@ -59,21 +59,23 @@ _loaded = False
 _forked = False  # this is a forked child of a process that loaded it
 _dispatch: Dispatch
 _replay: Callable[[int, bool], None]  # past PyTorch's dispatcher, which would take longer than the call
+_flush: Callable[[], None]  # likewise
 _step_type: type[ResidentStep] | None  # None: it was built without Python's headers
 _loading = threading.Lock()
 
 
 def _ops() -> Any:
-    global _loaded, _dispatch, _replay, _step_type
+    global _loaded, _dispatch, _flush, _replay, _step_type
     if not _loaded:
         with _loading:
             if not _loaded:
                 library = str(build())
                 torch.ops.load_library(library)  # type: ignore[no-untyped-call]
-                _replay = _replay_of(library)
+                _replay = _function_of(library, "replay") or torch.ops.dwell.replay
+                _flush = _function_of(library, "flush") or functools.partial(torch.ops.dwell.flush, False)
                 _step_type = step_type(library)
                 _dispatch = _opened()
-                wrap_sync_points(flush, _taking_nothing)
+                wrap_sync_points(_flush, _taking_nothing)
                 on_thread_start(_watch)
                 os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
                 atexit.register(_close, os.getpid())
@@ -83,12 +85,13 @@ def _ops() -> Any:
     return torch.ops.dwell
 
 
-def _replay_of(library: str) -> Callable[[int, bool], None]:
-    made = getattr(ctypes.PyDLL(library), "dwell_torch_replay", None)
-    if made is None:  # it was built without Python's headers
-        return torch.ops.dwell.replay  # type: ignore[no-any-return]
+def _function_of(library: str, name: str) -> Any:
+    """A function of the extension's that Python calls past the dispatcher. None if it was built without Python's headers."""
+    made = getattr(ctypes.PyDLL(library), f"dwell_torch_{name}", None)
+    if made is None:
+        return None
     made.restype = ctypes.py_object
-    return made()  # type: ignore[no-any-return]
+    return made()
 
 
 def _opened() -> Dispatch:
@@ -146,14 +149,18 @@ def _resume(suspended: bool) -> None:
 
 def flush(sync: bool = False) -> None:
     """Runs all collected operations, on the streams on which they were collected. Waits for them with `sync`, and on a CPU always."""
-    if _loaded:
-        torch.ops.dwell.flush(sync)
+    if not _loaded:
+        return
+    if sync:
+        torch.ops.dwell.flush(True)
+    else:
+        _flush()
 
 
 @contextlib.contextmanager
 def _taking_nothing() -> Iterator[None]:
     """Flushes first, and takes no operations inside of the block."""
-    flush()
+    _flush()
     before = torch.ops.dwell.pause_taking()
     try:
         yield

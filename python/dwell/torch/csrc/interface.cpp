@@ -218,16 +218,13 @@ void replay(std::int64_t number, bool flushes) {
   ResidentStep::note_written(recording->state());
 }
 #if DWELL_HAS_PYTHON
-// The same, called by Python itself.
-PyObject* replay_from_python(PyObject* /*self*/, PyObject* const* given, Py_ssize_t count) {
-  if (count != 2) return PyErr_Format(PyExc_TypeError, "replay takes 2 arguments, not %zd", count);
-  const long long number = PyLong_AsLongLong(given[0]);
-  if (number == -1 && PyErr_Occurred() != nullptr) return nullptr;
-  const bool flushes = given[1] == Py_True;
+// Calls `work` without the GIL. Returns None, or null with the exception set.
+template <class Work>
+PyObject* call_without_gil(Work&& work) {
   std::optional<std::string> failure;
   PyThreadState* const python = PyEval_SaveThread();
   try {
-    replay(number, flushes);
+    work();
   } catch (const std::exception& error) {
     failure = error.what();
   }
@@ -235,6 +232,21 @@ PyObject* replay_from_python(PyObject* /*self*/, PyObject* const* given, Py_ssiz
   if (!failure) Py_RETURN_NONE;
   PyErr_SetString(PyExc_RuntimeError, failure->c_str());
   return nullptr;
+}
+
+// `replay`, called by Python itself.
+PyObject* replay_from_python(PyObject* /*self*/, PyObject* const* given, Py_ssize_t count) {
+  if (count != 2) return PyErr_Format(PyExc_TypeError, "replay takes 2 arguments, not %zd", count);
+  const long long number = PyLong_AsLongLong(given[0]);
+  if (number == -1 && PyErr_Occurred() != nullptr) return nullptr;
+  const bool flushes = given[1] == Py_True;
+  return call_without_gil([&] { replay(number, flushes); });
+}
+
+// `flush` without a wait, called by Python itself. Sync points call it; mostly nothing is collected.
+PyObject* flush_from_python(PyObject* /*self*/, PyObject* /*unused*/) {
+  if (!Collector::any_pending()) Py_RETURN_NONE;
+  return call_without_gil([] { flush(false); });
 }
 #endif
 
@@ -324,6 +336,12 @@ TORCH_LIBRARY(dwell, m) {
 extern "C" C10_EXPORT PyObject* dwell_torch_replay() {
   static PyMethodDef definition{"replay", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&dwell::pytorch::replay_from_python)),
                                 METH_FASTCALL, nullptr};
+  return PyCFunction_New(&definition, nullptr);
+}
+
+// The function flush(), a new reference.
+extern "C" C10_EXPORT PyObject* dwell_torch_flush() {
+  static PyMethodDef definition{"flush", &dwell::pytorch::flush_from_python, METH_NOARGS, nullptr};
   return PyCFunction_New(&definition, nullptr);
 }
 
