@@ -7,6 +7,10 @@ import sys
 import textwrap
 import threading
 
+# Before dwell.torch is imported: its contexts collect, however slow that is, in processes that tests start too. test_torch_choice.py tests
+# those that choose.
+os.environ.setdefault("DWELL_TORCH", "always")
+
 import dwell
 import pytest
 

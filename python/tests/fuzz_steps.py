@@ -511,7 +511,7 @@ def leaves_and_returns(state: State, draw: random.Random) -> None:
     if kind == 0:
         dt.flush(sync=draw.random() < 0.5)
     else:
-        with dt.eager(size_threshold=draw.choice([2, 1000]), capacity=draw.choice([1, 100])):
+        with dt.eager(size_threshold=draw.choice([2, 1000]), capacity=draw.choice([1, 100]), always=True):
             floats(state, draw).mul(2)
 
 
@@ -521,7 +521,7 @@ def threads(state: State, draw: random.Random) -> Any:
     made: list[Any] = []
 
     def work() -> None:
-        with dt.eager() if state.eager and draw.random() < 0.5 else contextlib.nullcontext():
+        with dt.eager(always=True) if state.eager and draw.random() < 0.5 else contextlib.nullcontext():
             made.append(one * 2)
             with contextlib.suppress(RuntimeError):  # an expanded tensor cannot be written
                 one.add_(0.5).clamp_(-3, 3)

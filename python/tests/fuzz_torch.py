@@ -91,7 +91,7 @@ def differs(steps: list[Step], seed: int) -> str | None:
     draw = random.Random(seed)
     options: dict[str, Any] = {"capacity": draw.choice([1, 3, 50, 1000]), "resident": draw.random() < 0.03}
     expected = looks(run(steps, False))
-    with dt.eager(**options):
+    with dt.eager(always=True, **options):
         state = run(steps, True)
         if draw.random() < 0.5:
             got = looks(state)

@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+# As in conftest.py, for programs that pytest does not run.
+os.environ.setdefault("DWELL_TORCH", "always")
+
 torch = pytest.importorskip("torch")
 
 # PyTorch's database of operations imports expecttest for PyTorch's own tests.

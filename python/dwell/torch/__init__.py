@@ -4,8 +4,8 @@
         y = torch.relu(a * x + b)     # three operations, one task of dwell's, no launch each
 
 Inside a context, small operations on strided tensors are collected and run together; what dwell does not do goes to PyTorch, behind
-what was collected on its tensors. Results, errors, views, gradients and the order on streams are PyTorch's. docs/torch.md says what is
-taken, and where the limits are.
+what was collected on its tensors. Results, errors, views, gradients and the order on streams are PyTorch's. A context in a loop leaves
+its operations to PyTorch where that is faster. docs/torch.md says what is taken, and where the limits are.
 """
 
 from __future__ import annotations
@@ -15,15 +15,18 @@ import contextlib
 import ctypes
 import functools
 import os
+import sys
 import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from types import TracebackType
+from typing import Any, Protocol, TypeVar
 
 import torch
 
 from ._build import BuildError, build
+from ._choice import Choice, Turns
 from ._compile import backend
 from ._dispatch import ByKey, ByMode, Dispatch
 from ._steps import ResidentStep, make_step, step_type
@@ -50,9 +53,13 @@ __all__ = [
 ]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-_OFF = os.environ.get("DWELL_TORCH", "").lower() in ("off", "0", "no")
+_MODE = os.environ.get("DWELL_TORCH", "").lower()
+_OFF = _MODE in ("off", "0", "no")
+_ALWAYS = _MODE == "always"
 _SIZE_THRESHOLD = 1 << 17
 _CAPACITY = 1024
+_frame_of = sys._getframe
+_is_traced = torch.compiler.is_dynamo_compiling  # by torch.compile, which would trace a context's own code
 _ANY_SIZE: int = torch.iinfo(torch.int64).max
 _KEY = os.environ.get("DWELL_TORCH_KEY", "")
 _loaded = False
@@ -109,7 +116,7 @@ def _opened() -> Dispatch:
 
 def _before_fork() -> None:
     """Flushes: the child has the memory of collected operations, but no threads to run them."""
-    flush(sync=True)
+    torch.ops.dwell.flush(True)
 
 
 def _after_fork() -> None:
@@ -148,13 +155,16 @@ def _resume(suspended: bool) -> None:
 
 
 def flush(sync: bool = False) -> None:
-    """Runs all collected operations, on the streams on which they were collected. Waits for them with `sync`, and on a CPU always."""
+    """Runs all collected operations, on the streams on which they were collected. Waits for them with `sync`, and on a CPU always. Outside
+    of contexts that collect `sync` waits for the current stream too: PyTorch may have got the operations."""
     if not _loaded:
         return
-    if sync:
-        torch.ops.dwell.flush(True)
-    else:
+    if not sync:
         _flush()
+        return
+    torch.ops.dwell.flush(True)
+    if _has_sites and _thread.depth == 0 and torch.cuda.is_available() and not torch.cuda.is_current_stream_capturing():
+        torch.cuda.current_stream().synchronize()
 
 
 @contextlib.contextmanager
@@ -187,6 +197,10 @@ class _Thread(threading.local):
     watches = False  # flushes before it reads tensors: it is not the thread that loaded the extension
     enabled: tuple[int, int, bool] | None = None  # the limits before `enable`
 
+    def __init__(self) -> None:
+        self.turns = Turns()
+        self.choices: dict[Any, Choice] = {}  # by call site and limits
+
 
 _thread = _Thread()
 
@@ -204,31 +218,137 @@ def _leave() -> None:
         _dispatch.take(False)
     else:
         _dispatch.leave()
-    torch.ops.dwell.flush(False)
+    _flush()
 
 
-@contextlib.contextmanager
-def eager(*, size_threshold: int = _SIZE_THRESHOLD, capacity: int = _CAPACITY, resident: bool = False) -> Iterator[None]:
+# ---- Contexts --------------------------------------------------------------------------------------------------------------------------
+
+_MOST_SITES = 4096  # of a thread: programs that are generated have ever new ones
+_has_sites = False  # that choose: PyTorch may have got the operations of a context
+_found: dict[Any, bool] = {}  # by the key of a choice: whether it collects, as the last thread has found
+
+
+def _choice_of(key: Any, where: str, limits: tuple[int, int, bool], kept: object = None) -> Choice:
+    """The choice of a site that this thread has not seen. `kept`: what `key` names, alive as long as the choice."""
+    global _has_sites
+    _has_sites = True
+    choices = _thread.choices
+    if len(choices) >= _MOST_SITES:
+        choices.clear()
+        _found.clear()
+    made = choices[key] = Choice(_thread.turns, where, _found.get(key), functools.partial(_found.__setitem__, key))
+    made.kept = kept
+    made.hands_on = _HandedOn(limits)
+    return made
+
+
+class Context(Protocol):
+    """What `eager` returns: a context, and a decorator."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
+
+    def __call__(self, function: _F) -> _F: ...
+
+
+class _HandedOn:
+    """A context that does nothing. A site has one for all its contexts that leave operations to PyTorch."""
+
+    __slots__ = ("_limits",)
+
+    def __init__(self, limits: tuple[int, int, bool]) -> None:
+        self._limits = limits
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        pass
+
+    def __call__(self, function: _F) -> _F:
+        return _decorated(function, self._limits)
+
+
+class _Collecting:
+    """A context that collects."""
+
+    __slots__ = ("_before", "_choice", "_limits", "_was_entered")
+
+    def __init__(self, limits: tuple[int, int, bool], choice: Choice | None = None) -> None:
+        """`choice`: decides when the context is entered again. None: it collects again."""
+        self._limits = limits
+        self._choice = choice
+        self._before: tuple[int, int, bool] | None = None  # the limits before, while it collects
+        self._was_entered = False
+
+    def __enter__(self) -> None:
+        if self._before is not None:
+            raise RuntimeError("dwell.torch.eager: a context inside of itself: call eager() for each `with`")
+        if self._was_entered and self._choice is not None and _thread.depth == 0 and not self._choice.next():
+            return
+        self._was_entered = True
+        before = _set_limits(*self._limits)
+        _enter()
+        self._before = before
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._before is not None:
+            before, self._before = self._before, None
+            _leave()
+            _set_limits(*before)
+
+    def __call__(self, function: _F) -> _F:
+        return _decorated(function, self._limits, always=self._choice is None)
+
+
+def _decorated(function: _F, limits: tuple[int, int, bool], always: bool = False) -> _F:
+    """A function that runs inside a context. It is a call site of its own."""
+    key = object()
+    where = getattr(function, "__qualname__", repr(function))
+
+    @functools.wraps(function)
+    def inside(*arguments: Any, **keywords: Any) -> Any:
+        if _OFF or _is_traced():
+            return function(*arguments, **keywords)
+        if not (always or _ALWAYS) and _thread.depth == 0:
+            choice = _thread.choices.get(key) or _choice_of(key, where, limits)
+            if not choice.next():
+                return function(*arguments, **keywords)
+        with _Collecting(limits):
+            return function(*arguments, **keywords)
+
+    return inside  # type: ignore[return-value]
+
+
+def eager(*, size_threshold: int = _SIZE_THRESHOLD, capacity: int = _CAPACITY, resident: bool = False, always: bool = False) -> Context:
     """Takes operations of this thread, and of the backward passes that it starts, on tensors of up to `size_threshold` elements. A burst
     starts when the device has nothing to do and the host has collected for a while, after `capacity` of them, and at the end.
+
+    Each call site, or function that it decorates, times the program from one context to the next. Its contexts collect, or leave their
+    operations to PyTorch, whichever is faster: the first three collect, then both ways are tried. `always`: the context collects anyway,
+    as do those inside of one that collects. DWELL_TORCH=always has that effect for the whole process. In a function that torch.compile
+    traces a context does nothing.
 
     `resident`: the loop stays on the device and works while operations are collected. No stream orders it: the host waits for the stream
     before the first operation and behind each that PyTorch runs, and for all operations at the end and where something looks at a result.
     For programs that hardly do. It holds for all threads as long as the block lasts."""
-    if _OFF:
-        yield
-        return
-    before = _set_limits(size_threshold, capacity, resident)
-    _enter()
-    try:
-        yield
-    finally:
-        _leave()
-        _set_limits(*before)
+    if always or _ALWAYS or _OFF or _is_traced():
+        limits = (size_threshold, capacity, resident)
+        return _HandedOn(limits) if _OFF or _is_traced() else _Collecting(limits)
+    frame = _frame_of(1)
+    key = (id(frame.f_code), frame.f_lasti, size_threshold, capacity, resident)
+    choice = _thread.choices.get(key)
+    if choice is None:
+        where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        choice = _choice_of(key, where, (size_threshold, capacity, resident), frame.f_code)
+    if _thread.depth == 0 and not choice.next():
+        return choice.hands_on  # type: ignore[no-any-return]
+    return _Collecting((size_threshold, capacity, resident), choice)
 
 
 def enable(*, size_threshold: int = _SIZE_THRESHOLD, capacity: int = _CAPACITY, resident: bool = False) -> None:
-    """As `eager`, for this thread until `disable`."""
+    """As `eager(always=True)`, for this thread until `disable`."""
     if _OFF:
         return
     before = _set_limits(size_threshold, capacity, resident)
@@ -246,14 +366,8 @@ def disable() -> None:
 
 
 def accelerate(function: _F) -> _F:
-    """A function that runs inside `eager`."""
-
-    @functools.wraps(function)
-    def inside(*arguments: Any, **keywords: Any) -> Any:
-        with eager():
-            return function(*arguments, **keywords)
-
-    return inside  # type: ignore[return-value]
+    """A function that runs inside `eager`: a call site of its own."""
+    return _decorated(function, (_SIZE_THRESHOLD, _CAPACITY, False))
 
 
 class Recording:
@@ -417,7 +531,7 @@ def record(
     _refuse_fork("dwell.torch.record")  # before CUDA is asked, which says it in other words
     device = _device_to_record(device)
     ops = _ops()
-    with eager(size_threshold=_ANY_SIZE):
+    with _Collecting((_ANY_SIZE, _CAPACITY, False)):
         number = ops.begin_recording(str(device))
         recorder = Recorder(number, steps, device)
         try:
@@ -436,7 +550,8 @@ def record(
 def stats() -> dict[str, Any]:
     """What happened so far: operations taken, and calls from Python that went straight to dwell; tasks that the operations became, fewer as
     far as neighbours were fused, how many of these run programs over elements, and how many of those an operator that was compiled for the
-    program; flushes by their reason; what PyTorch ran, by operation, with how often and why: docs/torch.md has the reasons."""
+    program; flushes by their reason; what PyTorch ran, by operation, with how often and why: docs/torch.md has the reasons; call sites of
+    this thread that choose, with whether they collect, and the seconds from one context to the next both ways, once they were compared."""
     counts = {"taken": 0, "fast": 0, "tasks": 0, "programs": 0, "compiled": 0}
     flushed: dict[str, int] = {}
     fallback: dict[str, dict[str, int]] = {}
@@ -449,7 +564,12 @@ def stats() -> dict[str, Any]:
         else:
             operation, _, why = name.removeprefix("fallback.").rpartition(".")
             fallback.setdefault(operation, {})[why] = int(count)
-    return {**counts, "flushed": flushed, "fallback": fallback}
+    sites = {
+        choice.where: {"collects": choice.collects, **({"collected": times[True], "handed_on": times[False]} if times else {})}
+        for choice in _thread.choices.values()
+        for times in [choice.seconds]
+    }
+    return {**counts, "flushed": flushed, "fallback": fallback, "sites": sites}
 
 
 # ---- The published interface ----------------------------------------------------------------------------------------------------------
@@ -511,7 +631,7 @@ def scheduler_context(
             flush()
 
     timer = threading.Thread(target=flush_now_and_then, name="dwell.torch flush", daemon=True) if auto_flush_ms > 0 else None
-    with eager(size_threshold=size_threshold, capacity=capacity):
+    with eager(size_threshold=size_threshold, capacity=capacity, always=True):
         if timer is not None:
             timer.start()
         try:

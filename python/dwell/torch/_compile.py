@@ -21,15 +21,11 @@ def backend(graph: torch.fx.GraphModule, inputs: list[Any], *, options: dict[str
     whole = (options or {}).get("whole", True)
     if unknown := set(options or {}) - {"whole"}:
         raise ValueError(f"torch.compile(backend='dwell'): options {sorted(unknown)}: there is 'whole' alone")
-    from . import eager
+    from . import accelerate
     from ._replayed import Replayed
 
     def collected(part: torch.fx.GraphModule, _: list[Any]) -> Any:
-        def run(*arguments: Any) -> Any:
-            with eager():
-                return part.forward(*arguments)
-
-        return make_boxed_func(run)
+        return make_boxed_func(accelerate(part.forward))
 
     def replayed(part: torch.fx.GraphModule, given: list[Any]) -> Any:
         return make_boxed_func(Replayed(part)) if whole and not any(map(_is_dynamic, given)) else collected(part, given)

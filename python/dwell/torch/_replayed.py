@@ -15,10 +15,10 @@ class Replayed:
     """A graph without side effects. Threads may call it; while one replays it, others run it inside `eager`."""
 
     def __init__(self, part: torch.fx.GraphModule) -> None:
-        from . import Recording, _thread, eager, record
+        from . import Recording, _thread, accelerate, record
 
         self._part = part
-        self._eager, self._record, self._thread = eager, record, _thread
+        self._inside, self._record, self._thread = accelerate(part.forward), record, _thread
         self._address_of = inspect.unwrap(torch.Tensor.data_ptr)  # not dwell.torch's, which flushes first: nobody reads the memory here
         self._lock = threading.Lock()
         self._recording: Recording | None = None
@@ -40,8 +40,7 @@ class Replayed:
                 self._give_up()
             finally:
                 self._lock.release()
-        with self._eager():
-            return self._part.forward(*arguments)
+        return self._inside(*arguments)
 
     def _is_ready(self, arguments: tuple[Any, ...]) -> bool:
         """Takes the next step to a program of the graph. Returns whether it is there, and fits the arguments."""
