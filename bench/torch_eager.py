@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Small operations of PyTorch: inside dwell.torch.eager(), and in eager PyTorch.
+"""Small operations of PyTorch: inside dwell.torch.eager(always=True), and in eager PyTorch.
 
 Times a piece of work on the host's clock, from its first operation until the device is done, and checks every result against eager
 PyTorch's. Peers in the same run: eager, a CUDA graph's replay, torch.compile, and the foreach forms if there are any. All take turns; the
@@ -24,6 +24,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import faulthandler
+import functools
 import math
 import statistics
 import sys
@@ -37,6 +38,7 @@ import torch
 from torch_timing import SHORT, Host, Work, captured, device_of, done_by_dwell, error_of, flat, recorded, spread_of, write_report
 
 ROUNDS = 3 if SHORT else 15
+collecting = functools.partial(dt.eager, always=True)
 
 
 @dataclass
@@ -146,11 +148,11 @@ class Bench:
                 print(f"  {case.what}: {by} is wrong by {error:.2e}", file=sys.stderr)
 
     def run(self, case: Case) -> None:
-        sides = [Side("eager", case.work), Side("dwell.torch", case.work, dt.eager, peer=False)]
+        sides = [Side("eager", case.work), Side("dwell.torch", case.work, collecting, peer=False)]
         if case.graph and case.step is None:
-            sides.append(Side("dwell resident", case.work, lambda: dt.eager(resident=True), peer=False))
+            sides.append(Side("dwell resident", case.work, lambda: collecting(resident=True), peer=False))
         if case.graph:
-            sides.append(Side("dwell recorded", repeated(case, recorded), dt.eager, peer=False))
+            sides.append(Side("dwell recorded", repeated(case, recorded), collecting, peer=False))
         if self.cuda and case.graph:
             sides.append(Side("graph replay", repeated(case, captured)))
         if case.compiled is not None and not SHORT:
@@ -355,7 +357,7 @@ def overhead(bench: Bench) -> None:
             x.add_(1).mul_(0.5)
         return x.clone()  # else x would be compared with itself
 
-    inside = Side("dwell.torch", work, lambda: dt.eager(size_threshold=1), peer=False)
+    inside = Side("dwell.torch", work, lambda: collecting(size_threshold=1), peer=False)
     bench.compare(Case("operation above the threshold", 2 * count, work), [Side("eager", work), inside])
 
 
@@ -376,7 +378,7 @@ def main() -> int:
     cases += [lambda n=n: forward(device, n) for n in (1, 16, 64)]
     cases += [lambda n=n: training(device, n) for n in (1, 64)]
     cases += [lambda: adam(device)]
-    with dt.eager():  # builds the extension, which may take longer than a piece of work
+    with collecting():  # builds the extension, which may take longer than a piece of work
         torch.zeros(1, device=device).add_(1)
     for make in cases:
         faulthandler.dump_traceback_later(120, exit=True)

@@ -11,14 +11,16 @@ All sides take turns in one process, a block of runs each; the first run of a bl
     CUDA graph              a replay; on CUDA alone. Copies from and to the host are part of the graph
     torch.compile           mode="reduce-overhead" on CUDA, the default mode on a CPU. Weights and inputs are marked as never moving.
                             Copies from and to the host are outside
-    dwell.torch             each run inside a dwell.torch.eager() of its own
+    dwell.torch             each run inside a dwell.torch.eager() of its own, which collects or not, whichever is faster
+    dwell.torch always      the same with always=True: each run collects
     dwell recorded          dwell.torch.record() once, then replays
     dwell resident step     Recording.resident, called with NumPy's arrays in the host's memory; of programs from host to host alone. It
                             waits for no stream: the results are there on return
-    dwell resident          each run inside an eager(resident=True) of its own; on CUDA alone
-    dwell resident, kept    a block of runs inside one eager(resident=True), with a flush(sync=True) behind each; on CUDA alone
+    dwell resident          each run inside an eager(resident=True, always=True) of its own; on CUDA alone
+    dwell resident, kept    a block of runs inside one of these, with a flush(sync=True) behind each; on CUDA alone
 
-Optimisers have foreach=False in dwell's sides, and PyTorch's choice in the others. Precision is PyTorch's default: cuDNN may use TF32.
+Optimisers have foreach=False in dwell's sides but dwell.torch, and PyTorch's choice in the others. Precision is PyTorch's default: cuDNN
+may use TF32.
 
 Every side's result is checked against the same program in float64, for inputs that differ, before and after it is timed. A side that cannot
 be had, or that no time is left for, is left out and named, with the reason. Where the host was slow (a loop of Python's beside a block took
@@ -70,6 +72,7 @@ class Side:
     wait: Work = nothing  # behind each run, before the stream is waited for
     waits: bool = True  # for the stream
     warm_ups: int = 3
+    foreach: bool | None = False  # of optimisers; None: PyTorch's choice
 
 
 @dataclass
@@ -150,7 +153,12 @@ class Bench:
         eager = Side("eager", lambda program: program.around(program.core))
         graph = Side("CUDA graph", lambda program: captured(program.around(program.core), 3))
         compiled = Side("torch.compile", self.compiled, warm_ups=5)
-        collected = Side("dwell.torch", lambda program: inside(program, dt.eager), peer=False)
+        # Enough contexts for a choice.
+        warm_ups = 3 if self.short else 60
+        chosen = Side(
+            "dwell.torch", lambda program: dt.accelerate(program.around(program.core)), peer=False, warm_ups=warm_ups, foreach=None
+        )
+        collected = Side("dwell.torch always", lambda program: inside(program, collecting), peer=False)
         replayed = Side("dwell recorded", self.replayed, peer=False)
         stepped = Side("dwell steps", self.stepped, peer=False)
         called = Side("dwell resident step", self.called, peer=False, waits=False)
@@ -163,8 +171,8 @@ class Bench:
             wait=lambda: dt.flush(sync=True),
         )
         if self.cuda:
-            return [eager, graph, compiled, collected, replayed, stepped, called, resident, kept]
-        return [eager, compiled, collected, replayed, stepped, called]
+            return [eager, graph, compiled, chosen, collected, replayed, stepped, called, resident, kept]
+        return [eager, compiled, chosen, collected, replayed, stepped, called]
 
     def replayed(self, program: Program) -> Work:
         told = self.notes.append
@@ -361,7 +369,7 @@ class Bench:
         return entries
 
     def warmed_up(self, loop: Loop, side: Side, steps: int) -> Runner:
-        place = Place(self.device, torch.float32, foreach=None if side.peer else False)
+        place = Place(self.device, torch.float32, foreach=None if side.peer else side.foreach)
         program = loop.make(place, steps)
         program.begin(0)
         compiles = side.by == "torch.compile"
@@ -481,8 +489,12 @@ def inside(program: Program, context: Callable[[], Any]) -> Work:
     return run
 
 
+def collecting() -> Any:
+    return dt.eager(always=True)
+
+
 def resident_loop() -> Any:
-    return dt.eager(resident=True)
+    return dt.eager(resident=True, always=True)
 
 
 def ratio_of(entry: Entry, other: Entry) -> float | None:
@@ -523,7 +535,7 @@ def main() -> int:
         options.device = "cuda:0"
     if options.device.startswith("cuda"):
         torch.cuda.set_device(options.device)
-    with dt.eager():  # builds the extension, which takes a minute
+    with collecting():  # builds the extension, which takes a minute
         torch.zeros(1, device=options.device).add_(1)
     sides = frozenset(name.strip() for name in options.sides.split(",") if name.strip())
     bench = Bench(options.device, short=options.short, budget=options.budget, compile_seconds=options.compile_seconds, sides=sides)
