@@ -60,7 +60,7 @@ class Step {
 
   // Runs the operations once: all inputs and outputs in the order of the settings, each as large as its memory. Returns when the results
   // are there. Throws errc::invalid_argument, and as the launch of a kernel; errc::task_timeout if the results do not come within
-  // Options::task_timeout; errc::stale_handle once the runtime is closed.
+  // Options::task_timeout, and the call stays under way, for `end` to wait again; errc::stale_handle once the runtime is closed.
   void operator()(std::span<const std::span<const std::byte>> inputs, std::span<const std::span<std::byte>> outputs);
   // With one input and one output.
   template <class In, class Out>
