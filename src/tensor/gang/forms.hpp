@@ -57,6 +57,8 @@ Operation operation_of(const NotedOperation& noted);
 // Elements of the result, or of what is reduced.
 std::int64_t elements_of(const Operation& operation);
 
+inline bool is_elementwise(const Operation& operation) { return operation.kind == NotedOperation::Kind::program; }
+
 // Expressions of the tensors' addresses in the text of a form, such as m.local<const float>(at[2]).
 using Places = std::vector<std::string>;
 

@@ -14,8 +14,6 @@ namespace {
 
 using device::ProductWords;
 
-bool is_elementwise(const Operation& operation) { return operation.kind == NotedOperation::Kind::program; }
-
 class Owners {
  public:
   Owners(const std::vector<Operation>& operations, Ranges& ranges, const OwnerSettings& settings,

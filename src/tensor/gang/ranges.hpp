@@ -65,6 +65,8 @@ class Ranges {
 
   auto begin() { return all_.begin(); }
   auto end() { return all_.end(); }
+  auto begin() const { return all_.begin(); }
+  auto end() const { return all_.end(); }
   std::size_t size() const { return all_.size(); }
   Range& operator[](std::size_t i) { return all_[i]; }
 

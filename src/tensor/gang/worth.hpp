@@ -1,0 +1,11 @@
+// Whether a program of the whole is faster than its tasks.
+#pragma once
+
+#include "tensor/gang/draft.hpp"
+
+namespace dwell::tensor::gang {
+
+// Throws errc::unsupported if tasks would run the program faster.
+void check_worth(const Draft& draft);
+
+}  // namespace dwell::tensor::gang
