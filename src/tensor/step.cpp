@@ -157,7 +157,7 @@ class ResidentGang {
     if (most.count() != 0 && Clock::now() - begun > most)
       throw Error(errc::task_timeout, "a step has not ended within " +
                                           std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(most).count()) +
-                                          " ms: see Options::task_timeout");
+                                          " ms (the option task_timeout)");
   }
 
   Runtime& runtime_;
