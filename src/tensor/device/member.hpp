@@ -138,18 +138,32 @@ class Member {
   bool is_last_turn_;
 };
 
+// How threads take [first, end) in turn: not at all, each once at most, or in a loop.
+template <bool any, bool once>
+struct InTurn {
+  template <u32 threads, class Each>
+  static DWELL_DEVICE void run(const Member&, u32, u32, const Each&) {}
+};
+template <>
+struct InTurn<true, true> {
+  template <u32 threads, class Each>
+  static DWELL_DEVICE void run(const Member& m, u32 first, u32 end, const Each& each) {
+    if (m.thread() < end - first) each(first + m.thread());
+  }
+};
+template <>
+struct InTurn<true, false> {
+  template <u32 threads, class Each>
+  static DWELL_DEVICE void run(const Member& m, u32 first, u32 end, const Each& each) {
+    DWELL_UNROLL_NOT
+    for (u32 i = first + m.thread(); i < end; i += threads) each(i);
+  }
+};
 // Calls each(i) for [first, end), which threads take in turn. A loop that runs once at most is none: compilers unroll it else, into code
 // that is fetched and never runs.
 template <u32 first, u32 end, u32 threads, class Each>
 DWELL_DEVICE void in_turn(const Member& m, const Each& each) {
-  if constexpr (first >= end) {
-    return;
-  } else if constexpr (end - first <= threads) {
-    if (m.thread() < end - first) each(first + m.thread());
-  } else {
-    DWELL_UNROLL_NOT
-    for (u32 i = first + m.thread(); i < end; i += threads) each(i);
-  }
+  InTurn<(first < end), (end - first <= threads)>::template run<threads>(m, first, end, each);
 }
 
 // Copies to the member's memory, which arrive before end_copies returns. C has constants: bytes; alignment, of both places.
