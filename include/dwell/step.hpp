@@ -48,7 +48,7 @@ struct StepSettings {
 class Step {
  public:
   // Plans and compiles, as GangProgram; `needed`: whether someone may read this memory behind a pause; null: nobody reads but outputs and
-  // state. Throws as GangProgram; errc::invalid_argument for inputs and outputs that are not as StepSettings says.
+  // state. Throws as GangProgram; errc::invalid_argument for inputs, outputs and times that are not as StepSettings says.
   Step(Runtime& runtime, const OperationList& operations, const std::function<bool(const TensorView::Extent&)>& needed,
        const StepSettings& settings);
   // Pauses, and drops errors.

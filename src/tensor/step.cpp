@@ -197,6 +197,8 @@ Step::Step(Runtime& runtime, const OperationList& operations, const std::functio
            const StepSettings& settings)
     : state_(std::make_unique<tensor::StepState>()) {
   using tensor::Extent;
+  if (settings.lease.count() < 0 || settings.idle.count() < 0)
+    throw Error(errc::invalid_argument, "a step's lease and idle time are 0, for the default, or above");
   if (settings.outputs.empty()) throw Error(errc::invalid_argument, "StepSettings::outputs: a step has one output at least");
   tensor::StepState& state = *state_;
   state.inputs = settings.inputs;

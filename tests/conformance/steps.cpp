@@ -373,6 +373,8 @@ TEST_P(StepsTest, WrongCallsAreRefusedAndCostNothing) {
               Step(runtime(), list_, nothing, {.inputs = {x_.extent(), x_.extent()}, .outputs = {y_.extent()}});
             }),
             "slices of a program: two inputs overlap");
+  EXPECT_EQ(message([&] { Step(runtime(), list_, nothing, {.outputs = {y_.extent()}, .idle = -1ms}); }),
+            "a step's lease and idle time are 0, for the default, or above");
   const Call given = next_call();
   begin(step, given);
   EXPECT_EQ(message([&] { step.pause(); }), "a call of the step is under way: end it first");

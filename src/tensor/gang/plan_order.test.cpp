@@ -145,7 +145,7 @@ class PlanRun {
       if (!other.memory.overlaps(access.memory)) continue;
       const std::uint64_t first = std::max(other.memory.first, access.memory.first) / sizeof(float);
       const std::uint64_t end = std::min(other.memory.end, access.memory.end) / sizeof(float);
-      // Where threads have elements of their own, each word counts; else one stands for all.
+      // Threads with elements of their own may differ from word to word, so all words are compared; else the first one suffices.
       const bool apart = other.owned.each != 0 || access.owned.each != 0;
       const auto meets = [&](std::size_t a, std::size_t b) {
         for (std::uint64_t word = first; word < (apart ? end : first + 1); ++word)

@@ -30,7 +30,7 @@ inline constexpr const char* kKernelName = "dwell_gang";
 using FunctionOfCaller = void (*)(const std::uint32_t* list, std::uint8_t* local, std::uint32_t repeats);
 using FunctionOfMember = void (*)(std::uint32_t rank, const std::uint32_t* list, std::uint8_t* local, u64* words, std::uint32_t* numbers,
                                   std::uint32_t repeats);
-// Of a plan whose runs the host calls.
+// The same for a plan on call: one run for each call of the host.
 using FunctionOfCalled = void (*)(std::uint32_t rank, const std::uint32_t* list, std::uint8_t* local, u64* words, std::uint32_t* numbers,
                                   const device::StepMemory* step);
 Source source_of(const Plan& plan, Runner runner);

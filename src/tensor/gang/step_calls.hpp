@@ -68,7 +68,7 @@ class StepCalls {
   const std::uint32_t outputs_;
   const std::chrono::nanoseconds lease_;
   const Launch launch_;
-  // Of the caller.
+  // For the caller of the step alone, not for look_ahead.
   std::uint32_t call_ = 0;              // the last one that has begun
   std::uint32_t seen_ = 0;              // words of the results of call_
   std::atomic<std::uint32_t> done_{0};  // the last call whose results are there; stored by the caller
@@ -77,7 +77,7 @@ class StepCalls {
 
   Mutex mutex_;                             // of launches
   std::atomic<std::uint32_t> launched_{0};  // kernels; stored under the mutex
-  // Whether the caller has launched a kernel since it told all to leave.
+  // True once a call has launched a kernel behind the last `leave`; until then nothing is launched ahead.
   bool may_launch_ahead_ DWELL_GUARDED_BY(mutex_) = false;
   std::uint32_t looked_done_ DWELL_GUARDED_BY(mutex_) = 0;  // done_ at the last look
   Clock::time_point called_ DWELL_GUARDED_BY(mutex_);       // the time of the last look that has seen a new call

@@ -1,4 +1,4 @@
-// Whether a program of the whole is faster than its tasks.
+// Refuses programs that tasks would run faster, side by side.
 #pragma once
 
 #include "tensor/gang/draft.hpp"

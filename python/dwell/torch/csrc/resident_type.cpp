@@ -49,7 +49,7 @@ using AllElements = c10::SmallVector<Elements, kUsual>;
 template <class Bytes>
 using AllBytes = c10::SmallVector<std::span<Bytes>, kUsual>;
 
-// What an object has.
+// The step of a Python object, and the tensors of its calls.
 struct Called {
   std::shared_ptr<ResidentStep> resident;
   std::vector<CallTensor> inputs;
