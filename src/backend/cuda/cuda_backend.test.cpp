@@ -466,6 +466,23 @@ TEST_F(CudaBackendTest, EachSlotOfLeasesHasAStreamOfTheLowestPriority) {
   EXPECT_EQ(stand_in_.launches.size(), device::kMostLeases);
 }
 
+TEST_F(CudaBackendTest, StreamsOfUsersEndWhenTheyAreDroppedOrWithTheBackend) {
+  {
+    const auto backend = open();
+    const auto streams = [&] { return std::ranges::count(stand_in_.priorities, 0); };
+    const auto before = streams();
+    void* const dropped = backend->make_stream();
+    EXPECT_NE(dropped, backend->make_stream());
+    EXPECT_EQ(streams(), before + 2) << "of the lowest priority";
+    const int alive = stand_in_.alive.at("stream");
+    backend->drop_stream(dropped);
+    EXPECT_EQ(stand_in_.alive.at("stream"), alive - 1);
+    backend->drop_stream(dropped);
+    EXPECT_EQ(stand_in_.alive.at("stream"), alive - 1) << "a stream is ended once";
+  }
+  EXPECT_THAT(stand_in_.alive, IsEmpty());
+}
+
 TEST_F(CudaBackendTest, FaultsOfEveryLeaseAreChecked) {
   const auto backend = open();
   const auto image = backend->load(cubin());

@@ -68,7 +68,7 @@ class StepCalls {
   const std::uint32_t outputs_;
   const std::chrono::nanoseconds lease_;
   const Launch launch_;
-  // For the caller of the step alone, not for look_ahead.
+  // Written by the caller of the step alone.
   std::uint32_t call_ = 0;              // the last one that has begun
   std::uint32_t seen_ = 0;              // words of the results of call_
   std::atomic<std::uint32_t> done_{0};  // the last call whose results are there; stored by the caller
