@@ -267,10 +267,10 @@ class Runtime {
   int completion_fd();
 
   // Runs the tasks submitted before in a burst, with Options::bursts: the loop is launched for them and leaves the device afterwards. On
-  // CUDA the burst is ordered in `stream`: it begins after earlier work, and later work begins after it. Bursts run one after the other,
-  // also on several streams. `stream` is the user's own CUstream or cudaStream_t of the device's primary context, CU_STREAM_LEGACY or
-  // CU_STREAM_PER_THREAD; null: the burst begins at once. Must not be called while the stream is captured. Returns when the burst is
-  // enqueued; waits while three others are, or the runtime is parked. Does nothing if no task was submitted since the last burst. Throws
+  // CUDA the burst runs in `stream`: it begins after earlier work, and later work begins after it. Bursts run one after the other, also in
+  // several streams. `stream` is the user's own CUstream or cudaStream_t of the device's primary context, CU_STREAM_LEGACY or
+  // CU_STREAM_PER_THREAD; null: the burst begins at once. Returns when the burst is enqueued; waits while three others are, or the runtime
+  // is parked. Does nothing if no task was submitted since the last burst. Throws errc::invalid_argument while the stream is captured,
   // errc::unsupported without Options::bursts.
   void burst(void* stream = nullptr);
 

@@ -156,15 +156,17 @@ class Backend {
   // Begins a lease and returns; lease.report->left[lease.slot] shows its end. Up to device::kMostLeases may be on the device, with
   // different slots. Throws errc::device_lost.
   virtual void start(LoadedImage& image, const device::Lease& lease) = 0;
-  // Begins a burst, after earlier work of `stream`. Bursts run one after the other, also on different streams. With a null stream, and on
-  // devices without streams, begins at once.
+  // Throws errc::invalid_argument if no burst can run in the stream: it is being captured.
+  virtual void check_burst(void* stream) { static_cast<void>(stream); }
+  // Begins a burst in `stream`: after its earlier work, before its later work. Bursts run one after the other, also in different streams.
+  // With a null stream, and on devices without streams, begins at once.
   virtual void start_burst(LoadedImage& image, const device::Lease& lease, void* stream) {
     static_cast<void>(stream);
     start(image, lease);
   }
-  // Orders later work of `stream` after the last burst. May wait for its end: other threads' calls that wait for the device hold locks that
-  // this needs. Throws errc::device_lost.
-  virtual void order_behind_burst(void* stream) { static_cast<void>(stream); }
+  // Call behind each start_burst. Orders bursts in other streams behind it. May wait for its end: other threads' calls that wait for the
+  // device hold locks that this needs. Throws errc::device_lost.
+  virtual void order_behind_burst() {}
   // Returns once all leases, which have reported their end, are off the device. Throws errc::device_lost.
   virtual void finish() = 0;
   // Loads the kernels of a program beside the image, under the same conditions as load. Throws errc::link_failed, errc::out_of_memory,

@@ -207,7 +207,7 @@ class FakeBackend final : public backend::Backend {
     if (device_->on_start) device_->on_start();
     device_->start_lease(image, lease);
   }
-  void order_behind_burst(void*) override {
+  void order_behind_burst() override {
     if (device_->on_order) device_->on_order();
   }
   void finish() override { ++device_->finishes; }

@@ -151,23 +151,27 @@ class CudaBackend final : public Backend {
   }
   void start_burst(LoadedImage& program, const device::Lease& lease, void* stream) override {
     const Entered entered(place_);
-    CUstream burst = place_.leases[0];
-    auto* const user = static_cast<CUstream>(stream);
-    if (user != nullptr) {
-      if (order_ == nullptr) driver_.check(driver_.cuEventCreate(&order_, CU_EVENT_DISABLE_TIMING), "creating an event");
-      driver_.check(driver_.cuEventRecord(order_, user), "ordering a burst");
-      driver_.check(driver_.cuStreamWaitEvent(burst, order_, 0), "ordering a burst");
-    }
-    start_cuda_lease(place_, program, lease, burst);
-    used_slots_ |= 1U;
+    auto* const in = stream == nullptr ? place_.leases[0] : static_cast<CUstream>(stream);
+    // By number: a handle may name a new stream once the old one is destroyed.
+    unsigned long long id = 0;
+    driver_.check(driver_.cuStreamGetId(in, &id), "ordering a burst");
+    if (last_burst_ != nullptr && last_burst_id_ != id) driver_.check(driver_.cuStreamWaitEvent(in, order_, 0), "ordering a burst");
+    start_cuda_lease(place_, program, lease, in);
+    last_burst_ = in;
+    last_burst_id_ = id;
   }
-  void order_behind_burst(void* stream) override {
+  void order_behind_burst() override {
     const Entered entered(place_);
-    driver_.check(driver_.cuEventRecord(order_, place_.leases[0]), "ordering what follows a burst");
-    driver_.check(driver_.cuStreamWaitEvent(static_cast<CUstream>(stream), order_, 0), "ordering what follows a burst");
+    driver_.check(driver_.cuEventRecord(order_, last_burst_), "ordering what follows a burst");
+  }
+  void check_burst(void* stream) override {
+    if (stream == nullptr) return;
+    const Entered entered(place_);
+    driver_.refuse_captured(static_cast<CUstream>(stream), "a burst has no place there");
   }
   void finish() override {
     const Entered entered(place_);
+    driver_.check(driver_.cuEventSynchronize(order_), "a burst");
     for (std::uint32_t slot = 0; slot < device::kMostLeases; ++slot) {
       if ((used_slots_ >> slot & 1U) != 0) driver_.check(driver_.cuStreamSynchronize(place_.leases[slot]), "a lease");
     }
@@ -197,7 +201,9 @@ class CudaBackend final : public Backend {
   std::vector<CUstream> streams_ DWELL_GUARDED_BY(streams_mutex_);  // that users have made
   const int ordinal_;
   std::uint32_t used_slots_ = 0;  // streams of leases used since the last finish
-  CUevent order_ = nullptr;       // orders a burst and the user's stream
+  CUevent order_ = nullptr;       // where the last burst ends, for bursts in other streams
+  CUstream last_burst_ = nullptr;  // the stream of the last burst, which may be destroyed by now
+  unsigned long long last_burst_id_ = 0;
   Mutex staging_mutex_;
   void* staging_ DWELL_GUARDED_BY(staging_mutex_) = nullptr;  // pinned: the driver copies from it without an intermediate copy
 };
@@ -220,6 +226,7 @@ void CudaBackend::open() {
     for (CUstream& stream : place_.leases)
       driver_.check(driver_.cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, lowest), "creating a stream");
     driver_.check(driver_.cuStreamCreateWithPriority(&place_.copies, CU_STREAM_NON_BLOCKING, lowest), "creating a stream");
+    driver_.check(driver_.cuEventCreate(&order_, CU_EVENT_DISABLE_TIMING), "creating an event");
     driver_.check(driver_.cuStreamCreateWithPriority(&place_.launches, CU_STREAM_NON_BLOCKING, lowest), "creating a stream");
     CUmemPoolProps properties{};
     properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -276,10 +283,11 @@ DeviceInfo CudaBackend::info() const {
   return info;
 }
 
-// Returns the first fault of the streams of leases; else CUDA_ERROR_NOT_READY while a lease runs; else success.
+// Returns the first fault of the streams of leases and of the last burst; else CUDA_ERROR_NOT_READY while a lease runs; else success.
 CUresult CudaBackend::leases() const {
   const Current current(driver_, place_.context);
   CUresult all = current.result();
+  if (all == CUDA_SUCCESS) all = driver_.cuEventQuery(order_);
   for (auto* stream : place_.leases) {
     if (all != CUDA_SUCCESS && all != CUDA_ERROR_NOT_READY) break;
     if (const CUresult one = driver_.cuStreamQuery(stream); one != CUDA_SUCCESS) all = one;

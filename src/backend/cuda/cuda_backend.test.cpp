@@ -53,6 +53,10 @@ struct StandIn {
   std::vector<int> priorities;     // of the streams, which are numbered from 1
   std::vector<CUstream> launches;  // the streams of launched kernels
   int cooperative = 0;             // launches among these
+  std::vector<CUstream> ordered;   // streams that were told to wait for an event
+  std::vector<CUstream> recorded;  // streams in which events were recorded
+  CUstream captured = nullptr;     // a stream that is being captured
+  std::uint64_t ids = 0;           // differs from a stream to a later one with its handle
   CUstream slow = nullptr;         // the only stream with unfinished work
   std::vector<CUcontext> current;
   CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;  // the thread's
@@ -177,7 +181,17 @@ class CudaBackendTest : public testing::Test {
     };
     driver_.cuEventCreate = [](CUevent* event, unsigned) { return it->give("event", "event", event); };
     driver_.cuEventDestroy = [](CUevent) { return it->take("event destroy", "event"); };
-    driver_.cuEventRecord = [](CUevent, CUstream) { return it->call("record"); };
+    driver_.cuStreamIsCapturing = [](CUstream stream, CUstreamCaptureStatus* capture) {
+      *capture = stream == it->captured ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+      return it->call("capturing");
+    };
+    driver_.cuStreamGetId = [](CUstream stream, unsigned long long* id) {
+      *id = reinterpret_cast<std::uintptr_t>(stream) + it->ids;
+      return it->call("id");
+    };
+    driver_.cuStreamWaitEvent = [](CUstream stream, CUevent, unsigned) { return it->ordered.push_back(stream), it->call("order"); };
+    driver_.cuEventSynchronize = [](CUevent) { return ++it->waits, it->call("event synchronise"); };
+    driver_.cuEventRecord = [](CUevent, CUstream stream) { return it->recorded.push_back(stream), it->call("record"); };
     driver_.cuEventQuery = [](CUevent) { return it->finished ? it->call("event query") : CUDA_ERROR_NOT_READY; };
     driver_.cuMemPoolCreate = [](CUmemoryPool* pool, const CUmemPoolProps*) { return it->give("pool", "pool", pool); };
     driver_.cuMemPoolDestroy = [](CUmemoryPool) { return it->take("pool destroy", "pool"); };
@@ -288,6 +302,40 @@ class CudaBackendTest : public testing::Test {
   StandIn stand_in_;
   Driver driver_;
 };
+
+TEST_F(CudaBackendTest, ABurstRunsInTheStreamItIsOrderedIn) {
+  const auto backend = open_cuda(driver_, 0);
+  const auto image = backend->load(cubin());
+  auto* const first = reinterpret_cast<CUstream>(0x100);
+  auto* const second = reinterpret_cast<CUstream>(0x200);
+  const auto burst = [&](CUstream stream) {
+    backend->start_burst(*image, {}, stream);
+    backend->order_behind_burst();
+  };
+  burst(first);
+  burst(first);
+  EXPECT_THAT(stand_in_.launches, testing::ElementsAre(first, first));
+  EXPECT_THAT(stand_in_.recorded, testing::ElementsAre(first, first));
+  EXPECT_THAT(stand_in_.ordered, testing::IsEmpty()) << "the stream orders its own bursts";
+  burst(second);
+  EXPECT_THAT(stand_in_.ordered, testing::ElementsAre(second));
+  burst(nullptr);
+  EXPECT_EQ(stand_in_.ordered.size(), 2U);
+  EXPECT_EQ(stand_in_.ordered.back(), stand_in_.launches.back()) << "a burst of no stream follows the others, too";
+  burst(second);
+  stand_in_.ids = 1;
+  burst(second);
+  EXPECT_EQ(stand_in_.ordered.size(), 4U) << "a new stream may have the handle of one that was destroyed";
+}
+
+TEST_F(CudaBackendTest, NoBurstRunsInAStreamThatIsCaptured) {
+  const auto backend = open_cuda(driver_, 0);
+  auto* const stream = reinterpret_cast<CUstream>(0x100);
+  EXPECT_NO_THROW(backend->check_burst(stream));
+  EXPECT_NO_THROW(backend->check_burst(nullptr));
+  stand_in_.captured = stream;
+  DWELL_EXPECT_ERROR(backend->check_burst(stream), errc::invalid_argument, HasSubstr("captured"));
+}
 
 TEST_F(CudaBackendTest, ReleasesAllResources) {
   {
@@ -617,7 +665,7 @@ TEST_F(CudaBackendTest, LimitsOfALaunchAreNamed) {
                             "the number of threads of a block", 161, 160);
   DWELL_EXPECT_ERROR_FIELDS(launch([](KernelLaunch& one) { one.shared_bytes = 200'000; }), errc::invalid_argument, "argument",
                             "the dynamic shared memory of a block in bytes", 200'000, 199'000);
-  EXPECT_EQ(stand_in_.alive.count("event"), 0U);
+  EXPECT_EQ(stand_in_.alive["event"], 1) << "that of bursts";
 }
 
 TEST_F(CudaBackendTest, CooperativeLaunchIsRefusedUnlessItFitsAtOnce) {
@@ -647,7 +695,7 @@ TEST_F(CudaBackendTest, CooperativeLaunchIsRefusedUnlessItFitsAtOnce) {
   EXPECT_THROW(launch(true, 1, 1, 1), Error);
   stand_in_.failures = {{"launch", CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE}};
   DWELL_EXPECT_ERROR(launch(true, 1, 1, 1), errc::invalid_argument, HasSubstr("the launch"));
-  EXPECT_EQ(stand_in_.alive.count("event"), 0U);
+  EXPECT_EQ(stand_in_.alive["event"], 1) << "that of bursts";
 }
 
 }  // namespace

@@ -202,12 +202,7 @@ std::unique_ptr<Completion> launch_cuda_kernel(const CudaPlace& place, LoadedMod
   const Driver& driver = place.driver;
   const CudaKernel& kernel = checked_kernel(place, kernels, launch);
   const auto stream = launch.stream == nullptr ? place.launches : static_cast<CUstream>(launch.stream);
-  if (launch.stream != nullptr) {
-    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
-    driver.check(driver.cuStreamIsCapturing(stream, &capture), "looking at the stream");
-    if (capture != CU_STREAM_CAPTURE_STATUS_NONE)
-      throw Error(errc::invalid_argument, "the stream is being captured into a graph, in which a launch has no end to wait for");
-  }
+  if (launch.stream != nullptr) driver.refuse_captured(stream, "a launch has no end to wait for there");
   auto completion = std::make_unique<CudaCompletion>(place);
   std::vector<void*> parameters;  // the driver only reads from them
   for (const void* const value : launch.parameters) parameters.push_back(const_cast<void*>(value));

@@ -15,7 +15,7 @@ struct CudaPlace {
   const Driver& driver;
   const CUdevice device;
   CUcontext context = nullptr;
-  CUstream leases[device::kMostLeases] = {};  // by slot; the first is for all bursts
+  CUstream leases[device::kMostLeases] = {};  // by slot; the first is for bursts of no stream, too
   CUstream copies = nullptr;
   CUstream launches = nullptr;  // of kernels whose launch names no stream
   CUmemoryPool pool = nullptr;

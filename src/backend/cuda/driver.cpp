@@ -92,6 +92,13 @@ std::string Driver::text(CUresult result) const {
   return std::string(sentence) + " (" + name + ")";
 }
 
+void Driver::refuse_captured(CUstream stream, const char* why) const {
+  CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+  check(cuStreamIsCapturing(stream, &capture), "looking at the stream");
+  if (capture != CU_STREAM_CAPTURE_STATUS_NONE)
+    throw Error(errc::invalid_argument, std::string("the stream is being captured into a graph: ") + why);
+}
+
 void Driver::fail(CUresult result, const std::string& what) const { throw Error(kind_of(result), what + " failed: " + text(result)); }
 
 }  // namespace dwell::backend

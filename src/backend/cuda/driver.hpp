@@ -33,10 +33,12 @@ static_assert(CUDA_VERSION >= 12040, "cuFuncLoad came with CUDA 12.4");
   X(cuStreamQuery)                               \
   X(cuStreamSynchronize)                         \
   X(cuStreamIsCapturing)                         \
+  X(cuStreamGetId)                               \
   X(cuEventCreate)                               \
   X(cuEventDestroy)                              \
   X(cuEventRecord)                               \
   X(cuEventQuery)                                \
+  X(cuEventSynchronize)                          \
   X(cuStreamWaitEvent)                           \
   X(cuMemPoolCreate)                             \
   X(cuMemPoolDestroy)                            \
@@ -102,6 +104,8 @@ struct Driver {
   void check(CUresult result, const char* what) const {
     if (result != CUDA_SUCCESS) fail(result, what);
   }
+  // Throws errc::invalid_argument if the stream is being captured; the message ends with `why`.
+  void refuse_captured(CUstream stream, const char* why) const;
 
  private:
   [[noreturn]] void fail(CUresult result, const std::string& what) const;

@@ -208,6 +208,7 @@ bool Keeper::may_burst() const {
 }
 
 bool Keeper::try_burst(void* stream) {
+  if (stream != nullptr) backend_.check_burst(stream);
   const Lock bursts(burst_mutex_);
   queue_.rest();
   if (queue_.tail() == burst_end_.load(std::memory_order_relaxed)) return true;
@@ -232,13 +233,11 @@ bool Keeper::try_burst(void* stream) {
   burst_end_.store(*end + 1, std::memory_order_relaxed);  // others may have submitted after it by now
   // Not before the burst has its end. Another thread's call that waits for the device, such as the loading of a module, holds driver locks
   // until the burst has ended: a thread that waits for these locks must not block the burst.
-  if (stream != nullptr) {
-    try {
-      backend_.order_behind_burst(stream);
-    } catch (...) {
-      failures_.fail(caught(errc::device_lost));
-      throw failure();
-    }
+  try {
+    backend_.order_behind_burst();
+  } catch (...) {
+    failures_.fail(caught(errc::device_lost));
+    throw failure();
   }
   return true;
 }
