@@ -281,6 +281,28 @@ def test_a_resident_loop_starts_and_stops() -> None:
     torch.testing.assert_close(a, (x + x).sort()[0] - b)
 
 
+def test_a_resident_loop_that_rests_goes_on() -> None:
+    x = torch.arange(8.0, device=DEVICE)
+    for rests in (False, True, True):
+        with dt.eager(resident=True, always=True):
+            y = x + 1
+            if rests:
+                torch.ops.dwell.rest()
+            z = y * 2
+        torch.ops.dwell.rest()
+        assert z.tolist() == [2 * (i + 1) for i in range(8)]
+
+
+@pytest.mark.skipif(DEVICE == "cpu", reason="waits for a whole GPU")
+def test_a_wait_for_the_device_takes_the_resident_loop_off() -> None:
+    x = torch.zeros(8, device=DEVICE)
+    for count in range(200):
+        with dt.eager(resident=True, always=True):
+            x += 1
+        torch.cuda.synchronize()
+        assert x.tolist() == [count + 1] * 8
+
+
 def test_limits_end_with_their_context() -> None:
     x = made(1000)
     with dt.eager():

@@ -81,8 +81,8 @@ def _ops() -> Any:
                 _replay = _function_of(library, "replay") or torch.ops.dwell.replay
                 _flush = _function_of(library, "flush") or functools.partial(torch.ops.dwell.flush, False)
                 _step_type = step_type(library)
-                _dispatch = _opened()
-                wrap_sync_points(_flush, _taking_nothing)
+                _dispatch = _opened(library)
+                wrap_sync_points(_flush, _function_of(library, "rest") or torch.ops.dwell.rest, _taking_nothing)
                 on_thread_start(_watch)
                 os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
                 atexit.register(_close, os.getpid())
@@ -101,10 +101,10 @@ def _function_of(library: str, name: str) -> Any:
     return made()
 
 
-def _opened() -> Dispatch:
+def _opened(library: str) -> Dispatch:
     why = torch.ops.dwell.open(_KEY)
     if not why:
-        return ByKey()
+        return ByKey(_function_of(library, "enter"), _function_of(library, "leave"))
     warnings.warn(
         f"dwell.torch takes operations by a mode of Python's, which is slow: no key of the dispatcher of PyTorch {torch.__version__} "
         f"fits ({why})",
@@ -205,20 +205,22 @@ class _Thread(threading.local):
 _thread = _Thread()
 
 
-def _enter() -> None:
+def _enter(limits: tuple[int, int, bool]) -> tuple[int, int, bool]:
+    """Returns the limits before."""
+    global _limits
+    if not _loaded:
+        _ops()
+    before, _limits = _limits, limits
     _thread.depth += 1
-    _dispatch.take(True)
+    _dispatch.begin(*limits)
+    return before
 
 
-def _leave() -> None:
+def _leave(before: tuple[int, int, bool]) -> None:
+    global _limits
+    _limits = before
     _thread.depth -= 1
-    if _thread.depth != 0:
-        return
-    if _thread.watches:
-        _dispatch.take(False)
-    else:
-        _dispatch.leave()
-    _flush()
+    _dispatch.end(*before, _thread.depth == 0, _thread.watches)
 
 
 # ---- Contexts --------------------------------------------------------------------------------------------------------------------------
@@ -288,15 +290,12 @@ class _Collecting:
         if self._was_entered and self._choice is not None and _thread.depth == 0 and not self._choice.next():
             return
         self._was_entered = True
-        before = _set_limits(*self._limits)
-        _enter()
-        self._before = before
+        self._before = _enter(self._limits)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self._before is not None:
             before, self._before = self._before, None
-            _leave()
-            _set_limits(*before)
+            _leave(before)
 
     def __call__(self, function: _F) -> _F:
         return _decorated(function, self._limits, always=self._choice is None)
@@ -351,18 +350,18 @@ def enable(*, size_threshold: int = _SIZE_THRESHOLD, capacity: int = _CAPACITY, 
     """As `eager(always=True)`, for this thread until `disable`."""
     if _OFF:
         return
-    before = _set_limits(size_threshold, capacity, resident)
+    limits = (size_threshold, capacity, resident)
     if _thread.enabled is None:
-        _thread.enabled = before
-        _enter()
+        _thread.enabled = _enter(limits)
+    else:
+        _set_limits(*limits)
 
 
 def disable() -> None:
     """The end of `enable`."""
     if _thread.enabled is not None:
-        _leave()
-        _set_limits(*_thread.enabled)
-        _thread.enabled = None
+        before, _thread.enabled = _thread.enabled, None
+        _leave(before)
 
 
 def accelerate(function: _F) -> _F:

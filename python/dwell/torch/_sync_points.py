@@ -93,8 +93,11 @@ def _wrap_constructor(of: Any, name: str, flush: Callable[[], None]) -> None:
     setattr(of, name, wrapped)
 
 
-def wrap_sync_points(flush: Callable[[], None], taking_nothing: Callable[[], contextlib.AbstractContextManager[None]]) -> None:
-    """Has sync points call `flush` first, or run inside of `taking_nothing()`. Costs a Python call each if nothing is collected."""
+def wrap_sync_points(
+    flush: Callable[[], None], rest: Callable[[], None], taking_nothing: Callable[[], contextlib.AbstractContextManager[None]]
+) -> None:
+    """Has sync points call `flush` first, or run inside of `taking_nothing()`; has calls that wait for the whole device call `rest`.
+    Costs a Python call each if nothing is collected."""
     for name in _FLUSH_FIRST:
         _wrap_flushing(torch.Tensor, name, flush)
     for name in _TAKE_NOTHING:
@@ -115,7 +118,8 @@ def wrap_sync_points(flush: Callable[[], None], taking_nothing: Callable[[], con
             _wrap_flushing(torch.cuda.Stream, name, flush)
         for name in _CUDA_EVENT:
             _wrap_flushing(torch.cuda.Event, name, flush)
-        _wrap_flushing(torch.cuda, "synchronize", flush)
+        for name in ("synchronize", "empty_cache"):
+            _wrap_flushing(torch.cuda, name, rest)
         _wrap_flushing(torch.cuda.CUDAGraph, "replay", flush)
         for name in _JITERATOR:
             _wrap_in(torch._C, name, taking_nothing)

@@ -147,6 +147,17 @@ void Collector::close() {
   if (resident_) attempt([this] { resident_->runtime.close(); });
 }
 
+void Collector::rest() {
+  const std::lock_guard lock(mutex_);
+  if (!awake_) return;
+  if (is_resident()) flush_locked(FlushReason::asked, true);
+  awake_ = false;
+  resident_anywhere_.fetch_sub(1, std::memory_order_release);
+  release_gil();
+  resident_->runtime.park();
+  resident_->runtime.resume();
+}
+
 void Collector::submit_locked(bool cut_short) {
   for (const Ticket& ticket : loop_->batch.submit(cut_short)) submitted_.add(ticket);
 }
@@ -156,6 +167,10 @@ void Collector::count_pending() {
   if (pending_++ == 0) {
     pending_anywhere_.fetch_add(1, std::memory_order_relaxed);
     if (device_.is_cuda()) pace_.begins(BurstPace::Clock::now());
+    if (is_resident() && !awake_) {
+      awake_ = true;
+      resident_anywhere_.fetch_add(1, std::memory_order_relaxed);
+    }
   }
   const std::int64_t most = limits().operations.load(std::memory_order_relaxed);
   if (!is_resident() || pending_ >= most * kRounds) {

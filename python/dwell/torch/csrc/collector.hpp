@@ -98,6 +98,8 @@ class Collector {
   void flush(FlushReason reason, bool wait);
   // Runs collected operations and closes the runtimes. Nothing may be taken afterwards. Throws nothing.
   void close();
+  // Takes the resident loop off the device until its next operation, once it has run what was submitted. Does nothing if it has not run since.
+  void rest();
   // Counts of the batches, and of operations taken.
   BatchStats stats();
   std::uint64_t taken();
@@ -105,6 +107,8 @@ class Collector {
   bool names(c10::StorageImpl* storage);
   // Returns whether any collector has operations to flush.
   static bool any_pending() { return pending_anywhere_.load(std::memory_order_acquire) != 0; }
+  // Returns whether any resident loop may be on a device.
+  static bool any_resident() { return resident_anywhere_.load(std::memory_order_acquire) != 0; }
   // Call in a forked child: no collector has any there.
   static void forget_pending() { pending_anywhere_.store(0, std::memory_order_relaxed); }
 
@@ -115,7 +119,8 @@ class Collector {
 
   // Never deleted: threads may be inside when the process ends.
   static inline constinit std::array<std::atomic<Collector*>, kMostDevices> opened_{};
-  static inline constinit std::atomic<int> pending_anywhere_{0};  // collectors with operations to flush
+  static inline constinit std::atomic<int> pending_anywhere_{0};   // collectors with operations to flush
+  static inline constinit std::atomic<int> resident_anywhere_{0};  // collectors that are awake
   // A runtime and the batch of operations for it.
   struct Loop {
     Loop(const c10::Device& device, bool resident, Storages& storages);
@@ -157,6 +162,7 @@ class Collector {
   Storages storages_;
   Loop bursting_;
   std::optional<Loop> resident_;
+  bool awake_ = false;                    // the resident loop has had operations since the last rest
   Loop* loop_ = &bursting_;               // in use
   dwell::detail::Submissions submitted_;  // bursts follow each other: hardly anything is done behind what is not
   std::int64_t pending_ = 0;

@@ -134,6 +134,12 @@ std::tuple<std::vector<std::string>, std::vector<std::string>> names_passed() {
   return {std::move(all.touch_nothing), std::move(all.made_of_others)};
 }
 
+void set_limits(std::int64_t elements, std::int64_t operations, bool resident) {
+  limits().elements = elements;
+  limits().operations = operations;
+  limits().resident = resident;
+}
+
 // Recordings by number, which Python holds.
 struct Recordings {
   std::mutex mutex;
@@ -210,6 +216,13 @@ void flush(bool wait) {
   for (Collector* const collector : Collector::all()) collector->flush(FlushReason::asked, wait);
 }
 
+// Flushes, and takes resident loops off their devices until their next operation: a call that waits for a device waits for them.
+void rest() {
+  flush(false);
+  if (is_forked()) return;
+  for (Collector* const collector : Collector::all()) collector->rest();
+}
+
 // Replays a recording. `flushes`: nothing else will, since the caller is in no context.
 void replay(std::int64_t number, bool flushes) {
   const auto [collector, recording] = recordings().of(number);
@@ -248,6 +261,39 @@ PyObject* flush_from_python(PyObject* /*self*/, PyObject* /*unused*/) {
   if (!Collector::any_pending()) Py_RETURN_NONE;
   return call_without_gil([] { flush(false); });
 }
+
+// Begins a context: enter(elements, operations, resident) sets limits and takes operations.
+PyObject* enter_from_python(PyObject* /*self*/, PyObject* const* given, Py_ssize_t count) {
+  if (count != 3) return PyErr_Format(PyExc_TypeError, "enter takes 3 arguments, not %zd", count);
+  const long long elements = PyLong_AsLongLong(given[0]);
+  const long long operations = PyLong_AsLongLong(given[1]);
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  set_limits(elements, operations, given[2] == Py_True);
+  take_here(true);
+  Py_RETURN_NONE;
+}
+
+// Ends one: leave(elements, operations, resident, is_last, watches) sets the limits that held before, and behind the last context of the
+// thread takes nothing more and flushes.
+PyObject* leave_from_python(PyObject* /*self*/, PyObject* const* given, Py_ssize_t count) {
+  if (count != 5) return PyErr_Format(PyExc_TypeError, "leave takes 5 arguments, not %zd", count);
+  const long long elements = PyLong_AsLongLong(given[0]);
+  const long long operations = PyLong_AsLongLong(given[1]);
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  set_limits(elements, operations, given[2] == Py_True);
+  if (given[3] != Py_True) Py_RETURN_NONE;
+  if (given[4] == Py_True)
+    take_here(false);
+  else
+    leave();
+  return flush_from_python(nullptr, nullptr);
+}
+
+// `rest`, called by Python itself.
+PyObject* rest_from_python(PyObject* /*self*/, PyObject* /*unused*/) {
+  if (!Collector::any_pending() && !Collector::any_resident()) Py_RETURN_NONE;
+  return call_without_gil([] { rest(); });
+}
 #endif
 
 // Closes all collectors before the process ends: threads of the runtimes must not use compilers and CUDA after that.
@@ -268,12 +314,6 @@ void close() {
     }
   }
   for (Collector* const collector : Collector::all()) collector->close();
-}
-
-void set_limits(std::int64_t elements, std::int64_t operations, bool resident) {
-  limits().elements = elements;
-  limits().operations = operations;
-  limits().resident = resident;
 }
 
 std::vector<std::string> stats() {
@@ -310,6 +350,7 @@ TORCH_LIBRARY(dwell, m) {
   m.def("resume_taking(int before) -> ()", &dwell::pytorch::resume_taking);
   m.def("begin_forked() -> ()", &dwell::pytorch::begin_forked);
   m.def("flush(bool wait) -> ()", &dwell::pytorch::flush);
+  m.def("rest() -> ()", &dwell::pytorch::rest);
   m.def("close() -> ()", &dwell::pytorch::close);
   m.def("set_limits(int elements, int operations, bool resident) -> ()", &dwell::pytorch::set_limits);
   m.def("stats() -> str[]", &dwell::pytorch::stats);
@@ -332,18 +373,19 @@ TORCH_LIBRARY(dwell, m) {
 }
 
 #if DWELL_HAS_PYTHON
-// The function replay(number, flushes), a new reference.
-extern "C" C10_EXPORT PyObject* dwell_torch_replay() {
-  static PyMethodDef definition{"replay", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&dwell::pytorch::replay_from_python)),
-                                METH_FASTCALL, nullptr};
-  return PyCFunction_New(&definition, nullptr);
-}
-
-// The function flush(), a new reference.
-extern "C" C10_EXPORT PyObject* dwell_torch_flush() {
-  static PyMethodDef definition{"flush", &dwell::pytorch::flush_from_python, METH_NOARGS, nullptr};
-  return PyCFunction_New(&definition, nullptr);
-}
+// Functions for Python, past the dispatcher: new references.
+#define DWELL_TORCH_FUNCTION(name, flags)                                                                                             \
+  extern "C" C10_EXPORT PyObject* dwell_torch_##name() {                                                                              \
+    static PyMethodDef definition{#name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&dwell::pytorch::name##_from_python)), \
+                                  flags, nullptr};                                                                                    \
+    return PyCFunction_New(&definition, nullptr);                                                                                     \
+  }
+DWELL_TORCH_FUNCTION(replay, METH_FASTCALL)
+DWELL_TORCH_FUNCTION(flush, METH_NOARGS)
+DWELL_TORCH_FUNCTION(enter, METH_FASTCALL)
+DWELL_TORCH_FUNCTION(leave, METH_FASTCALL)
+DWELL_TORCH_FUNCTION(rest, METH_NOARGS)
+#undef DWELL_TORCH_FUNCTION
 
 // The type of resident steps, as dwell::pytorch::step_type.
 extern "C" C10_EXPORT PyObject* dwell_torch_step_type(PyObject* base) {
