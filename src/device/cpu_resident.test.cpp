@@ -77,6 +77,19 @@ TEST_F(CpuResidentTest, TasksBeforeTheRequestToLeaveAreRun) {
   EXPECT_EQ(bench_.report.left[0], bench_.lease.number);
 }
 
+TEST_F(CpuResidentTest, ARequestToLeaveIsSeenInTheRing) {
+  bench_.lease.lease_ticks = bench_.lease.idle_ticks = 0x7FFFFFFF;  // nothing else ends the lease
+  std::jthread worker([this] { serve(); });
+  submit(0);
+  while (ran[0] == 0) std::this_thread::yield();
+  ASSERT_TRUE(bench_.queue.try_close_lease(bench_.lease.number, true));
+  const auto left = [&] { return load<Order::acquire, Scope::system>(&bench_.report.left[0]) == bench_.lease.number; };
+  for (const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20); !left() && std::chrono::steady_clock::now() < until;)
+    std::this_thread::yield();
+  EXPECT_TRUE(left());
+  store<Order::relaxed, Scope::system>(&bench_.report.end, bench_.lease.number);  // so that the worker ends in any case
+}
+
 TEST_F(CpuResidentTest, TasksWaitForGatesThatTheHostOpens) {
   const auto submit_after = [&](u32 at, std::uint64_t before) {
     detail::Waits waits;

@@ -56,7 +56,8 @@ inline constexpr u32 joins = 512;  // the share is to be joined
 }
 namespace pass {
 inline constexpr u32 burst = drain;  // the end of a burst, up to the lease in word 2
-inline constexpr u32 close = 16;     // the host wants the lease in word 2 and those before to end; at once when `groups` is not 0
+inline constexpr u32 close = 512;    // the host wants the lease in word 2 and those before to end; at once when `groups` is not 0
+static_assert((close & ranked) == 0, "a fetcher clears the mark of a level");
 }  // namespace pass
 namespace node {
 inline constexpr u32 chain = 16;  // nothing else waits for this node, the next record is the node that does, and it waits for nothing else
