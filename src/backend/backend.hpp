@@ -66,6 +66,7 @@ struct KernelLaunch {
   void* stream = nullptr;  // the user's own; null: the backend's stream for launches
   std::span<const void* const> parameters;
   bool cooperative = false;  // all blocks run at once
+  bool exclusive = false;    // of a prepared launch: each run begins behind the one before, also in another stream
 };
 
 // A copy from device memory to host memory.
@@ -89,7 +90,7 @@ class PreparedLaunch {
  public:
   virtual ~PreparedLaunch() = default;
   // Launches the kernel in a stream (null: the backend's stream for launches), also one that is captured. `parameters`: values for the
-  // kernel's arguments, which are copied at once. May be called from any thread. Throws errc::device_lost.
+  // kernel's arguments, which are copied at once; of an exclusive launch those that it was prepared with. May be called from any thread. Throws errc::device_lost.
   virtual void enqueue(void* stream, std::span<void* const> parameters) = 0;
 };
 

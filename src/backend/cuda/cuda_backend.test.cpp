@@ -53,6 +53,7 @@ struct StandIn {
   std::vector<int> priorities;     // of the streams, which are numbered from 1
   std::vector<CUstream> launches;  // the streams of launched kernels
   int cooperative = 0;             // launches among these
+  std::vector<CUstream> graph_launches;
   std::vector<CUstream> ordered;   // streams that were told to wait for an event
   std::vector<CUstream> recorded;  // streams in which events were recorded
   CUstream captured = nullptr;     // a stream that is being captured
@@ -268,6 +269,17 @@ class CudaBackendTest : public testing::Test {
     driver_.cuLaunchCooperativeKernel = [](CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                                            CUstream stream,
                                            void**) { return ++it->cooperative, it->launches.push_back(stream), it->call("launch"); };
+    driver_.cuGraphCreate = [](CUgraph* graph, unsigned) { return it->give("graph", "graph", graph); };
+    driver_.cuGraphAddKernelNode = [](CUgraphNode*, CUgraph, const CUgraphNode*, std::size_t, const CUDA_KERNEL_NODE_PARAMS*) {
+      return it->call("node");
+    };
+    driver_.cuGraphKernelNodeSetAttribute = [](CUgraphNode, CUkernelNodeAttrID, const CUkernelNodeAttrValue* value) {
+      return it->cooperative += value->cooperative, it->call("node attribute");
+    };
+    driver_.cuGraphInstantiate = [](CUgraphExec* graph, CUgraph, unsigned long long) { return it->give("instantiate", "exec", graph); };
+    driver_.cuGraphLaunch = [](CUgraphExec, CUstream stream) { return it->graph_launches.push_back(stream), it->call("graph launch"); };
+    driver_.cuGraphDestroy = [](CUgraph) { return it->take("graph destroy", "graph"); };
+    driver_.cuGraphExecDestroy = [](CUgraphExec) { return it->take("exec destroy", "exec"); };
   }
   static const test::DriverLibrary& library() {
     static const test::DriverLibrary answers_nothing(test::driver_that_answers(0));
@@ -647,6 +659,52 @@ TEST_F(CudaBackendTest, LaunchesWorkWithoutEvents) {
   const auto lost = backend->launch(*kernels, {});
   stand_in_.failures = {{"query", CUDA_ERROR_ILLEGAL_ADDRESS}};
   DWELL_EXPECT_ERROR(lost->done(), errc::device_lost, HasSubstr("it failed"));
+}
+
+TEST_F(CudaBackendTest, AnExclusiveLaunchIsAGraph) {
+  auto* const stream = reinterpret_cast<CUstream>(0x100);
+  {
+    const auto backend = open();
+    const std::string symbols[] = {"kernel"};
+    auto kernels = backend->load_kernels(cubin(), symbols);
+    KernelLaunch asked;
+    asked.cooperative = true;
+    const auto plain = backend->prepare(*kernels, asked);
+    EXPECT_EQ(stand_in_.alive.count("exec"), 0U) << "launches of it may overlap";
+    asked.exclusive = true;
+    auto first = backend->prepare(*kernels, asked);
+    const auto second = backend->prepare(*kernels, asked);
+    EXPECT_EQ(stand_in_.alive["exec"], 2);
+    EXPECT_EQ(stand_in_.alive.count("graph"), 0U);
+    EXPECT_EQ(stand_in_.cooperative, 2);
+    second->enqueue(stream, {});
+    EXPECT_THAT(stand_in_.graph_launches, testing::ElementsAre(stream));
+    stand_in_.captured = stream;
+    second->enqueue(stream, {});
+    EXPECT_THAT(stand_in_.launches, testing::ElementsAre(stream)) << "a capture gets the kernel itself";
+    EXPECT_EQ(stand_in_.graph_launches.size(), 1U);
+    first.reset();
+    EXPECT_EQ(stand_in_.alive["exec"], 1);
+    kernels.reset();
+    EXPECT_EQ(stand_in_.alive.count("exec"), 0U) << "a graph is gone before its kernel";
+  }
+  EXPECT_THAT(stand_in_.alive, IsEmpty());
+}
+
+TEST_F(CudaBackendTest, AnExclusiveLaunchNeedsNoGraph) {
+  const auto backend = open();
+  const std::string symbols[] = {"kernel"};
+  const auto kernels = backend->load_kernels(cubin(), symbols);
+  KernelLaunch asked;
+  asked.exclusive = true;
+  for (const char* const call : {"graph", "node", "instantiate"}) {
+    stand_in_.launches.clear();
+    stand_in_.failures = {{call, CUDA_ERROR_NOT_SUPPORTED}};
+    backend->prepare(*kernels, asked)->enqueue(nullptr, {});
+    EXPECT_EQ(stand_in_.launches.size(), 1U) << call;
+  }
+  EXPECT_THAT(stand_in_.graph_launches, IsEmpty());
+  EXPECT_EQ(stand_in_.alive.count("graph") + stand_in_.alive.count("exec"), 0U);
 }
 
 TEST_F(CudaBackendTest, LimitsOfALaunchAreNamed) {

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 
 #include "backend/cuda/cuda_device.hpp"
 #include "backend/cuda/cuda_image.hpp"
+#include "backend/cuda/cuda_launch_graph.hpp"
 #include "base/mutex.hpp"
 
 namespace dwell::backend {
@@ -31,10 +33,19 @@ class CudaKernels final : public LoadedModule {
     }
   }
   ~CudaKernels() override {
+    for (const auto& graph : graphs_)
+      if (const auto kept = graph.lock()) kept->drop();
     give_back(place_, [this] { place_.driver.cuModuleUnload(module_); });
   }
   CudaKernels(const CudaKernels&) = delete;
   CudaKernels& operator=(const CudaKernels&) = delete;
+
+  // Keeps the graph of a launch to drop it, if need be, before the kernels.
+  void note(const std::shared_ptr<CudaLaunchGraph>& graph) {
+    const Lock lock(mutex_);
+    std::erase_if(graphs_, [](const auto& one) { return one.expired(); });
+    graphs_.push_back(graph);
+  }
 
   std::vector<CudaKernel> kernels;
 
@@ -64,6 +75,8 @@ class CudaKernels final : public LoadedModule {
 
   const CudaPlace& place_;
   CUmodule module_ = nullptr;
+  Mutex mutex_;
+  std::vector<std::weak_ptr<CudaLaunchGraph>> graphs_;  // of its kernels; changed under the mutex
 };
 
 class CudaCompletion final : public Completion {
@@ -174,14 +187,15 @@ void enqueue_kernel(const Driver& driver, CUfunction function, const KernelLaunc
 
 class CudaPreparedLaunch final : public PreparedLaunch {
  public:
-  CudaPreparedLaunch(const CudaPlace& place, CUfunction function, const KernelLaunch& launch)
-      : place_(place), function_(function), launch_(launch) {
+  CudaPreparedLaunch(const CudaPlace& place, CUfunction function, const KernelLaunch& launch, std::shared_ptr<CudaLaunchGraph> graph)
+      : place_(place), function_(function), launch_(launch), graph_(std::move(graph)) {
     launch_.parameters = {};
   }
 
   void enqueue(void* stream, std::span<void* const> parameters) override {
     const Entered entered(place_);
     const auto in = stream == nullptr ? place_.launches : static_cast<CUstream>(stream);
+    if (graph_ != nullptr && !place_.driver.is_captured(in) && graph_->launch(in)) return;
     enqueue_kernel(place_.driver, function_, launch_, in, const_cast<void**>(parameters.data()));  // the driver only reads from them
   }
 
@@ -189,6 +203,7 @@ class CudaPreparedLaunch final : public PreparedLaunch {
   const CudaPlace& place_;
   CUfunction function_;
   KernelLaunch launch_;
+  std::shared_ptr<CudaLaunchGraph> graph_;  // null: launches may overlap
 };
 
 }  // namespace
@@ -212,7 +227,15 @@ std::unique_ptr<Completion> launch_cuda_kernel(const CudaPlace& place, LoadedMod
 }
 
 std::unique_ptr<PreparedLaunch> prepare_cuda_kernel(const CudaPlace& place, LoadedModule& kernels, const KernelLaunch& launch) {
-  return std::make_unique<CudaPreparedLaunch>(place, checked_kernel(place, kernels, launch).function, launch);
+  const CUfunction function = checked_kernel(place, kernels, launch).function;
+  std::shared_ptr<CudaLaunchGraph> graph;
+  if (launch.exclusive) {
+    std::vector<void*> parameters;  // the driver only reads from them
+    for (const void* const value : launch.parameters) parameters.push_back(const_cast<void*>(value));
+    graph = std::make_shared<CudaLaunchGraph>(place, function, launch, parameters);
+    static_cast<CudaKernels&>(kernels).note(graph);
+  }
+  return std::make_unique<CudaPreparedLaunch>(place, function, launch, std::move(graph));
 }
 
 }  // namespace dwell::backend

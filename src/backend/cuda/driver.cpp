@@ -93,9 +93,7 @@ std::string Driver::text(CUresult result) const {
 }
 
 void Driver::refuse_captured(CUstream stream, const char* why) const {
-  CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
-  check(cuStreamIsCapturing(stream, &capture), "looking at the stream");
-  if (capture != CU_STREAM_CAPTURE_STATUS_NONE)
+  if (is_captured(stream))
     throw Error(errc::invalid_argument, std::string("the stream is being captured into a graph: ") + why);
 }
 

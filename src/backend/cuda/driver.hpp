@@ -73,7 +73,14 @@ static_assert(CUDA_VERSION >= 12040, "cuFuncLoad came with CUDA 12.4");
   X(cuFuncSetAttribute)                          \
   X(cuOccupancyMaxActiveBlocksPerMultiprocessor) \
   X(cuLaunchKernel)                              \
-  X(cuLaunchCooperativeKernel)
+  X(cuLaunchCooperativeKernel)                   \
+  X(cuGraphCreate)                               \
+  X(cuGraphAddKernelNode)                        \
+  X(cuGraphKernelNodeSetAttribute)               \
+  X(cuGraphInstantiate)                          \
+  X(cuGraphLaunch)                               \
+  X(cuGraphDestroy)                              \
+  X(cuGraphExecDestroy)
 
 namespace dwell::backend {
 
@@ -103,6 +110,12 @@ struct Driver {
   // invalid_argument, device_unavailable, link_failed or unsupported where the result says so, else device_lost.
   void check(CUresult result, const char* what) const {
     if (result != CUDA_SUCCESS) fail(result, what);
+  }
+  // Returns whether the stream is being captured. Throws as check.
+  bool is_captured(CUstream stream) const {
+    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+    check(cuStreamIsCapturing(stream, &capture), "looking at the stream");
+    return capture != CU_STREAM_CAPTURE_STATUS_NONE;
   }
   // Throws errc::invalid_argument if the stream is being captured; the message ends with `why`.
   void refuse_captured(CUstream stream, const char* why) const;

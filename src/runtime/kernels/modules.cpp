@@ -126,7 +126,8 @@ auto Modules::with_checked(const std::shared_ptr<detail::ModuleState>& module, s
                                      config.shared,
                                      config.stream,
                                      values,
-                                     config.cooperative};
+                                     config.cooperative,
+                                     config.exclusive};
   for (const auto& [extent, what] : {std::pair(launch.grid, "grid"), std::pair(launch.block, "block")})
     if (extent[0] == 0 || extent[1] == 0 || extent[2] == 0)
       throw Error(errc::invalid_argument, std::string("kernel '") + kernel.name + "': the " + what + " is empty in one direction");
