@@ -45,8 +45,8 @@ Draft::Draft(const Noted& noted, const std::function<bool(const Extent&)>& neede
 }
 
 bool Draft::is_handed_on(const Operation& operation) const {
-  return members > 1 && operation.kind == NotedOperation::Kind::product && operation.product.work() >= kLeastShared &&
-         operation.product.outputs() >= static_cast<std::int64_t>(members) && operation.product.outputs() <= kMostExchanged &&
+  return members > 1 && operation.kind == NotedOperation::Kind::product && operation.product.work() >= limits.costs.least_shared_work &&
+         operation.product.outputs() >= static_cast<std::int64_t>(members) && operation.product.outputs() <= limits.costs.most_exchanged &&
          !ranges.shares(operation);
 }
 

@@ -21,10 +21,7 @@
 
 namespace dwell::tensor::gang {
 
-inline constexpr std::uint64_t kMostLocal = std::uint64_t{48} << 10U;   // bytes of a tensor that each member has
-inline constexpr std::int64_t kMostElements = std::int64_t{1} << 15U;   // of a step that each member does
-inline constexpr std::int64_t kLeastShared = std::int64_t{1} << 14U;    // multiplications that are worth an exchange
-inline constexpr std::int64_t kMostExchanged = std::int64_t{1} << 13U;  // words
+inline constexpr std::uint64_t kMostLocal = std::uint64_t{48} << 10U;  // bytes of a tensor that each member has
 
 // Throws errc::unsupported: the program does not fit a gang.
 [[noreturn]] void refuse(const std::string& why);

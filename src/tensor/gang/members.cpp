@@ -14,15 +14,6 @@ namespace {
 
 using device::ProductWords;
 
-constexpr std::int64_t kOutputsOfMember = 8;  // elements of a product's result
-constexpr std::uint32_t kUsualMembers = 32;
-constexpr std::int64_t kElementsOfMember = 2048;  // of a step that members share out
-constexpr std::int64_t kWorkOfMember = std::int64_t{1} << 15U;
-constexpr std::uint32_t kThreadsOfMember = 256;
-constexpr std::int64_t kWorkOfThread = 64;
-// On call, a single member does so many multiplications in the time that several take to hand on a call and an exchange.
-constexpr std::int64_t kMostWorkAlone = std::int64_t{1} << 15U;
-
 std::uint64_t kept_bytes(const Draft& draft) {
   std::set<std::tuple<std::uint64_t, std::int64_t, std::int64_t>> known;
   std::uint64_t bytes = 0;
@@ -36,23 +27,24 @@ std::uint64_t kept_bytes(const Draft& draft) {
 }  // namespace
 
 void choose_members(Draft& draft) {
+  const CostModel& costs = draft.limits.costs;
   std::int64_t wanted = 1;
   std::int64_t elements = 0;
   std::int64_t most_work = 0;
   std::int64_t all_work = 0;
   for (const Operation& operation : draft.operations) {
     elements = std::max(elements, elements_of(operation));
-    if (elements_of(operation) > kMostElements) wanted = std::max(wanted, elements_of(operation) / kElementsOfMember);
+    if (elements_of(operation) > costs.most_elements) wanted = std::max(wanted, elements_of(operation) / costs.elements_of_member);
     if (operation.kind == NotedOperation::Kind::product) {
       most_work = std::max(most_work, operation.product.work());
       all_work += operation.product.work();
     }
-    if (operation.kind != NotedOperation::Kind::product || operation.product.work() < kLeastShared) continue;
-    const std::int64_t for_outputs = std::min<std::int64_t>(operation.product.outputs() / kOutputsOfMember, kUsualMembers);
-    wanted = std::max({wanted, for_outputs, operation.product.work() / kWorkOfMember});
+    if (operation.kind != NotedOperation::Kind::product || operation.product.work() < costs.least_shared_work) continue;
+    const std::int64_t for_outputs = std::min<std::int64_t>(operation.product.outputs() / costs.outputs_of_member, costs.usual_members);
+    wanted = std::max({wanted, for_outputs, operation.product.work() / costs.work_of_member});
   }
   if (!draft.limits.on_cuda) return;
-  if (draft.limits.on_call && all_work <= kMostWorkAlone && elements <= kElementsOfMember) wanted = 1;
+  if (draft.limits.on_call && all_work <= costs.most_work_alone && elements <= costs.elements_of_member) wanted = 1;
   draft.members = draft.limits.members != 0 ? std::min(draft.limits.members, draft.limits.most_members)
                                             : static_cast<std::uint32_t>(std::min<std::int64_t>(wanted, draft.limits.most_members));
   // More members where the weights of fewer do not fit.
@@ -62,10 +54,10 @@ void choose_members(Draft& draft) {
   if (draft.limits.threads != 0)
     draft.threads = draft.limits.threads;
   else if (draft.members > 1)
-    draft.threads = kThreadsOfMember;
+    draft.threads = costs.threads_of_member;
   else
-    draft.threads = static_cast<std::uint32_t>(
-        std::clamp<std::uint64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max(elements, most_work / kWorkOfThread))), 128, 1024));
+    draft.threads = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
+        std::bit_ceil(static_cast<std::uint64_t>(std::max(elements, most_work / costs.work_of_thread))), 128, 1024));
 }
 
 }  // namespace dwell::tensor::gang

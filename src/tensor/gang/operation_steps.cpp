@@ -32,7 +32,7 @@ std::string remark_of(const Operation& operation) {
 
 bool OperationSteps::waits_for_exchange(const Operation& operation) const {
   if (awaited_.empty()) return false;
-  if (words_ + elements_of(operation) > kMostExchanged) return true;
+  if (words_ + elements_of(operation) > draft_.limits.costs.most_exchanged) return true;
   const bool own = draft_.owned_by(operation).period != 0;
   return std::ranges::any_of(operation.tensors, [&](const View& view) {
     // Its own elements a member has already, of a result that members own. A product reads its factors as a whole.

@@ -17,9 +17,6 @@ namespace {
 
 using device::ProductWords;
 
-constexpr std::uint64_t kMostFactor = std::uint64_t{128} << 10U;  // bytes of a factor of products that a single member only reads
-constexpr std::uint64_t kLeastFar = std::uint64_t{1} << 10U;      // bytes of an input that members read where it lies, if need be
-
 // Returns whether members may own the result of a product.
 bool may_be_owned(const Draft& draft, const Operation& operation) {
   if (!draft.keeps(operation) || operation.product.m != 1) return false;
@@ -57,6 +54,7 @@ std::uint64_t list_bytes(const Draft& draft) {
 
 // `most_input`: bytes of a tensor that is only read, and that each member has. Returns whether all fits into a member's memory.
 bool try_to_place(Draft& draft, std::uint64_t most_input) {
+  const std::uint64_t most_factor = draft.limits.costs.most_factor_bytes;
   std::vector<Life> lives;
   const std::size_t last = draft.operations.size();
   draft.kept.clear();
@@ -70,7 +68,7 @@ bool try_to_place(Draft& draft, std::uint64_t most_input) {
   }
   std::vector<Range*> local;
   for (Range& range : draft.ranges) {
-    const std::uint64_t most = draft.members == 1 && !range.written() && range.input == nullptr ? kMostFactor : kMostLocal;
+    const std::uint64_t most = draft.members == 1 && !range.written() && range.input == nullptr ? most_factor : kMostLocal;
     range.local = range.used && !range.shared && range.bytes() <= most && is_worth_a_copy(draft, range, most_input);
     if (!range.local && (range.input != nullptr || !range.outputs.empty()))
       refuse("members share out the tensor of a slice, or it is larger than " + std::to_string(kMostLocal) + " bytes");
@@ -103,11 +101,13 @@ bool try_to_place(Draft& draft, std::uint64_t most_input) {
 }  // namespace
 
 void place_all(Draft& draft) {
+  const CostModel& costs = draft.limits.costs;
   for (const bool keeps : {true, false}) {
     draft.keeps_weights = keeps;
     choose_owners(draft);
     // Inputs of a program that repeats stay as long as it runs: the large ones rather lie where they are.
-    for (std::uint64_t most_input = draft.members == 1 ? kMostFactor : kMostLocal; most_input >= kLeastFar; most_input /= 2) {
+    for (std::uint64_t most_input = draft.members == 1 ? costs.most_factor_bytes : kMostLocal; most_input >= costs.least_far_bytes;
+         most_input /= 2) {
       if (try_to_place(draft, most_input)) return;
       if (!draft.limits.is_repeated() && most_input <= kMostLocal) break;
     }

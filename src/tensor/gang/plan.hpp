@@ -10,6 +10,7 @@
 #include <dwell/gang_program.hpp>
 #include <dwell/tensor.hpp>
 
+#include "tensor/gang/cost_model.hpp"
 #include "tensor/gang/forms.hpp"
 #include "tensor/gang/noted.hpp"
 
@@ -25,6 +26,7 @@ struct Limits {
   std::span<const GangSlices> slices = {};  // valid during plan_of
   // The host calls each run (dwell::Step): slices are its numbers, whose `first` and `stride` mean nothing.
   bool on_call = false;
+  CostModel costs = {};  // by which the plan decides
 
   bool is_repeated() const { return repeats > 1 || !slices.empty() || on_call; }
 };
