@@ -73,8 +73,7 @@ struct FileCache::State {
 
   void say_broken(const std::string& key, const std::string& reason, bool removed) const {
     if (!warn) return;
-    warn("dwell: entry " + (directory / key).string() + " of the cache: " + reason +
-         (removed ? "; it was removed and is made anew" : "; it is not used"));
+    warn("dwell: entry " + (directory / key).string() + " of the cache: " + reason + (removed ? "; it was removed" : "; it is not used"));
   }
 
   // Opens the folder, or warns once.
@@ -180,6 +179,12 @@ void FileCache::write(std::string_view key, std::span<const std::byte> payload, 
   }
   fsync(folder.get());
   state_->tidy_when_due(folder, key, head.size() + payload.size());
+}
+
+bool FileCache::remove(std::string_view key) const {
+  if (!state_ || !is_key(key)) return false;
+  const File folder = state_->open_or_say(false);
+  return folder && unlinkat(folder.get(), std::string(key).c_str(), 0) == 0;
 }
 
 KeyLock FileCache::lock(std::string_view key, std::chrono::milliseconds timeout) const {

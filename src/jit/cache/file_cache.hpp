@@ -49,6 +49,8 @@ class FileCache {
   // Stores `payload` under `key` with a description, and replaces an existing entry. Other entries are removed to make room; this one
   // stays, however large. Without memory it is not stored.
   void store(std::string_view key, std::span<const std::byte> payload, std::string_view description = {}) const;
+  // Removes the entry. Returns whether there was one.
+  bool remove(std::string_view key) const;
   // Locks `key` for the process that makes its value. Load the entry again under the lock: another process may have stored it meanwhile.
   KeyLock lock(std::string_view key, std::chrono::milliseconds timeout = kLockTimeout) const;
 

@@ -53,6 +53,17 @@ TEST_F(FileCacheTest, LoadReturnsTheStoredPayload) {
   EXPECT_EQ(files().size(), 1U);
 }
 
+TEST_F(FileCacheTest, RemovesOneEntry) {
+  EXPECT_FALSE(cache().remove(key_));
+  cache().store(key_, as_bytes("payload"));
+  cache().store(key_of(1), as_bytes("payload"));
+  EXPECT_TRUE(cache().remove(key_));
+  EXPECT_FALSE(cache().remove(key_));
+  EXPECT_FALSE(cache().load(key_));
+  EXPECT_TRUE(cache().load(key_of(1)));
+  EXPECT_FALSE(FileCache().remove(key_));
+}
+
 TEST_F(FileCacheTest, AKeyIsNeverAPath) {
   cache().store("../outside", as_bytes("x"));
   EXPECT_FALSE(fs::exists(folder()));
