@@ -12,6 +12,7 @@ struct DeviceSummary {
   std::string device;                 // as Options::device takes it: "cpu", "cuda:0"
   std::string name;                   // as the vendor names it
   std::string target;                 // the compiler's target: "host", "sm_90"
+  std::string driver;                 // "CUDA 13.0": the newest that it supports; empty on the CPU
   std::uint64_t memory_bytes = 0;     // all of it
   std::uint32_t multiprocessors = 0;  // 0 on the CPU
   std::uint32_t workers = 0;          // with Options::workers 0; an image with high resource use leaves room for fewer

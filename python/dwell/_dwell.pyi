@@ -366,6 +366,12 @@ class DeviceSummary:
         """What operators are compiled for: "host", "sm_90"."""
 
     @property
+    def driver(self) -> str:
+        """
+        The newest CUDA that its driver supports: "CUDA 13.0"; empty on the CPU.
+        """
+
+    @property
     def memory_bytes(self) -> int:
         """All of it."""
 

@@ -213,6 +213,8 @@ void bind_options(nb::module_& m) {
       .add(
           "target", [](const Device& d) { return d.target; }, "What operators are compiled for: \"host\", \"sm_90\".")
       .add(
+          "driver", [](const Device& d) { return d.driver; }, "The newest CUDA that its driver supports: \"CUDA 13.0\"; empty on the CPU.")
+      .add(
           "memory_bytes", [](const Device& d) { return d.memory_bytes; }, "All of it.")
       .add(
           "multiprocessors", [](const Device& d) { return d.multiprocessors; }, "0 on the CPU.")

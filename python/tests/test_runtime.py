@@ -30,7 +30,7 @@ def test_info_and_reprs(rt, ops):
     assert repr(ops.axpy) == "<dwell.Operator axpy(float, Span<const float>, Span<float>), version 1 of 1>"
     assert (ops.axpy.name, ops.axpy.signature) == ("axpy", "(float, Span<const float>, Span<float>)")
     devices = dwell.devices()
-    assert devices[0].device == "cpu" and "DeviceSummary(device='cpu'" in repr(devices[0])
+    assert devices[0].driver == "" and devices[0].device == "cpu" and "DeviceSummary(device='cpu'" in repr(devices[0])
     with pytest.raises(AttributeError):
         info.device = "other"
 

@@ -84,11 +84,13 @@ namespace dwell {
 std::vector<DeviceSummary> devices() {
   const backend::DeviceInfo cpu = backend::open_cpu()->info();
   std::vector<DeviceSummary> all;
-  all.push_back({cpu.device, cpu.name, cpu.target, cpu.memory_bytes, 0, cpu.default_workers, ""});
+  all.push_back({cpu.device, cpu.name, cpu.target, "", cpu.memory_bytes, 0, cpu.default_workers, ""});
 #if DWELL_WITH_CUDA
-  for (const backend::CudaDeviceSummary& cuda : backend::cuda_devices().devices) {
+  const backend::CudaDevices found = backend::cuda_devices();
+  const std::string driver = "CUDA " + std::to_string(found.driver_version / 1000) + "." + std::to_string(found.driver_version % 1000 / 10);
+  for (const backend::CudaDeviceSummary& cuda : found.devices) {
     all.push_back({"cuda:" + std::to_string(cuda.ordinal), cuda.name, "sm_" + std::to_string(cuda.major) + std::to_string(cuda.minor),
-                   cuda.memory_bytes, cuda.multiprocessors, cuda.default_workers, cuda.problem});
+                   driver, cuda.memory_bytes, cuda.multiprocessors, cuda.default_workers, cuda.problem});
   }
 #endif
   return all;
