@@ -6,6 +6,7 @@
 
 #include "jit/cuda/cuda_compiler.hpp"
 #include "jit/object/cubin.hpp"
+#include "tensor/gang/cost_probes.hpp"
 #include "tensor/gang/source.hpp"
 #include "tests/unit/cuda_test.hpp"
 #include "tests/unit/noted_operations.hpp"
@@ -41,6 +42,20 @@ TEST_P(CudaGangTest, ANetworkCompilesWithoutWarnings) {
     unit.options.contract = false;
     const ModuleObject object = compiler.compile_module(unit);
     EXPECT_EQ(object.log, "") << source.text;
+  }
+}
+
+TEST_P(CudaGangTest, ProbesOfCostsCompileWithoutWarnings) {
+  if (!compiles_for(GetParam())) GTEST_SKIP() << "this NVRTC does not compile for " << GetParam();
+  using tensor::gang::Probe;
+  for (const Probe probe : {Probe::steps, Probe::elements, Probe::products, Probe::exchanges, Probe::barriers}) {
+    const tensor::gang::Plan plan = tensor::gang::plan_of_probe(probe, 0x10000, tensor::on_a_gpu());
+    const tensor::gang::Source source = tensor::gang::source_of(plan, tensor::gang::Runner::cuda);
+    CudaCompiler compiler({.arch = GetParam(), .cache = {}});
+    Unit unit{"kernels", source.text, "dwell_gang.op", 1, {}};
+    unit.program = true;
+    unit.options.contract = false;
+    EXPECT_EQ(compiler.compile_module(unit).log, "") << source.text;
   }
 }
 

@@ -8,6 +8,7 @@
 #include <dwell/devices.hpp>
 
 #include "tensor/device/member.hpp"
+#include "tensor/gang/device_costs.hpp"
 #include "tensor/gang/source.hpp"
 
 namespace dwell::tensor::gang {
@@ -28,6 +29,10 @@ constexpr std::uint64_t kLocalBytesOnCpu = std::uint64_t{1} << 20U;
 
 }  // namespace
 
+Limits limits_of(const DeviceSummary& device) {
+  return {.most_members = device.multiprocessors, .local_bytes = shared_bytes_of(device.target), .on_cuda = true};
+}
+
 Limits limits_of(const Runtime& runtime) {
   const std::string device = runtime.info().device;
   Limits limits{.local_bytes = kLocalBytesOnCpu};
@@ -36,8 +41,8 @@ Limits limits_of(const Runtime& runtime) {
   limits.local_bytes = shared_bytes_of("");
   for (const DeviceSummary& summary : devices()) {
     if (summary.device != device) continue;
-    limits.local_bytes = shared_bytes_of(summary.target);
-    limits.most_members = summary.multiprocessors;
+    limits = limits_of(summary);
+    limits.costs = known_costs(summary, runtime.options().warn).model;
   }
   return limits;
 }

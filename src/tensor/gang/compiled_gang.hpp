@@ -8,6 +8,7 @@
 
 #include <dwell/buffer.hpp>
 #include <dwell/compile_options.hpp>
+#include <dwell/devices.hpp>
 #include <dwell/kernel.hpp>
 #include <dwell/module.hpp>
 #include <dwell/runtime.hpp>
@@ -16,7 +17,9 @@
 
 namespace dwell::tensor::gang {
 
-// The limits of the runtime's device.
+// The limits of a CUDA device, with the default costs.
+Limits limits_of(const DeviceSummary& device);
+// The limits of the runtime's device, with the costs that are known of it.
 Limits limits_of(const Runtime& runtime);
 
 // As operators that run programs: without contraction, so that elementwise steps give the bits of the batch's tasks. On a CPU also with

@@ -209,6 +209,37 @@ TEST(GangPlanTest, StepsThatDoNotDependOnEachOtherStayTasks) {
   DWELL_EXPECT_ERROR(plan_of(noted, all, on_a_gpu()), errc::unsupported, HasSubstr("2000 steps hardly depend on each other"));
 }
 
+TEST(GangPlanTest, AnExpensiveExchangeGivesOneMemberAndACheapOneMany) {
+  const NotedNetwork network;
+  CostTimes times;
+  times.multiplication_ns = 0.05;
+  Limits limits = on_a_gpu();
+  times.exchange_ns = 20'000;
+  limits.costs = measured_model(times);
+  EXPECT_EQ(plan_of(network.noted, all, limits).members, 1U);
+  times.exchange_ns = 800;
+  limits.costs = measured_model(times);
+  EXPECT_EQ(plan_of(network.noted, all, limits).members, 32U);
+
+  // 2,048 multiplications.
+  Noted small;
+  note_linear(small, made_up({1, 64}), made_up({1, 32}), made_up({64, 32}), made_up({64}));
+  EXPECT_EQ(plan_of(small, all, limits).members, 1U);
+  times.exchange_ns = 80;
+  limits.costs = measured_model(times);
+  EXPECT_EQ(plan_of(small, all, limits).members, 8U);
+}
+
+TEST(GangPlanTest, TimesDecideWhetherTasksAreFaster) {
+  Noted noted;
+  const TensorView x = made_up({10});
+  for (int i = 0; i < 100; ++i) note_program(noted, TensorOp::add, made_up({10}), std::vector<Operand>{x, x});
+  Limits limits = on_a_gpu();
+  EXPECT_EQ(plan_of(noted, all, limits).members, 1U);
+  limits.costs.times.step_ns = 10'000;
+  DWELL_EXPECT_ERROR(plan_of(noted, all, limits), errc::unsupported, HasSubstr("100 steps hardly depend on each other"));
+}
+
 TEST(GangPlanTest, TheReasonIsNamedWhenAProgramDoesNotFit) {
   Noted other;
   other.add(NotedOperation::Kind::other, {});
