@@ -20,6 +20,19 @@ class Doctor(Case):
         for finding in findings.values():
             self.assertIn(finding["state"], ("ok", "missing", "too old", "failed"))
 
+    def test_shows_the_costs_of_each_cuda_device(self):
+        report = json.loads(self.dwell("doctor", "--json").stdout)
+        works = [f["what"] for f in report["findings"] if f["what"].startswith("device cuda:") and f["state"] == "ok"]
+        self.assertEqual([f"device {costs['device']}" for costs in report["costs"]], works)
+        for costs in report["costs"]:
+            self.assertIn(costs["measured"], (True, False))
+            self.assertGreater(costs["figures"]["step_ns"]["value"], 0)
+        if not works:
+            result = self.dwell("doctor", "--measure")
+            self.assertEqual(result.returncode, 1)
+            self.assertIn("no CUDA device works", result.stderr)
+        self.assertEqual(self.dwell("doctor", "--measure", "--defaults").returncode, 2)
+
     def test_says_what_to_do_without_a_compiler(self):
         result = self.dwell("doctor", DWELL_CXX="/none/such")
         self.assertRegex(result.stdout, r"device cpu +(failed|missing)")

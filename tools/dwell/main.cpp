@@ -98,6 +98,14 @@ Exit run(int count, char** words, std::ostream& binary) {
   unsigned doctor_scratch = dwell::Options().scratch_bytes;
   CLI::Option* const image =
       doctor->add_option("--image", doctor_image, "Say instead what this image (a linked cubin, or a bundle for the CPU) takes");
+  bool doctor_measures = false;
+  bool doctor_forgets = false;
+  CLI::Option* const measures = doctor->add_flag(
+      "--measure", doctor_measures, "Measure first what programs cost on each CUDA device, and plan by these figures from now on");
+  doctor->add_flag("--defaults", doctor_forgets, "Forget measured costs first, and plan by the defaults")
+      ->excludes(measures)
+      ->excludes(image);
+  measures->excludes(image);
   doctor->add_option("--scratch", doctor_scratch, "With --image: bytes for Group::shared, a worker")->needs(image)->capture_default_str();
 
   CLI::App* const job = app.add_subcommand("run", "Run operators over arrays, as a job says");
@@ -208,7 +216,11 @@ Exit run(int count, char** words, std::ostream& binary) {
     dwell::tool::doctor_image_command(doctor_image, doctor_scratch, doctor_json, std::cout);
     return Exit::success;
   }
-  if (doctor->parsed()) return dwell::tool::doctor_command(doctor_json, std::cout);
+  if (doctor->parsed()) {
+    using dwell::tool::CostsRequest;
+    const CostsRequest request = doctor_measures ? CostsRequest::measure : doctor_forgets ? CostsRequest::forget : CostsRequest::show;
+    return dwell::tool::doctor_command(doctor_json, request, std::cout);
+  }
   if (bench->parsed()) return dwell::tool::bench_command(bench_options);
   if (cache->parsed()) return dwell::tool::cache_command(cache_options, std::cout, std::cerr);
   if (top->parsed()) return dwell::tool::top_command(top_options, std::cout);
