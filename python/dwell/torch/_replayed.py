@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import inspect
 import threading
+from collections.abc import Collection
 from typing import Any
 
 import torch
+
+from ._results import Results
 
 _MOST_RECORDINGS = 5  # then too much moves
 
@@ -14,7 +17,8 @@ _MOST_RECORDINGS = 5  # then too much moves
 class Replayed:
     """A graph without side effects. Threads may call it; while one replays it, others run it inside `eager`."""
 
-    def __init__(self, part: torch.fx.GraphModule) -> None:
+    def __init__(self, part: torch.fx.GraphModule, moving: Collection[int] = ()) -> None:
+        """`moving`: arguments that are known to lie elsewhere in each call."""
         from . import Recording, _thread, accelerate, record
 
         self._part = part
@@ -26,9 +30,10 @@ class Replayed:
         self._is_compiled = False
         self._stream: int | None = None
         self._addresses: list[int | None] | None = None  # of the arguments of the last call that was looked at; None: a number
+        self._known_to_move = moving
         self._has_moved: set[int] = set()  # arguments that lay elsewhere once
         self._moving: dict[int, torch.Tensor] = {}  # copies of those that do in each call
-        self._results: list[Any] = []
+        self._results: Results | None = None
 
     def __call__(self, *arguments: Any) -> Any:
         # Inside of a context its operations join those around it.
@@ -52,6 +57,8 @@ class Replayed:
         if before is None:
             return False
         moved = [at for at, (old, new) in enumerate(zip(before, addresses, strict=True)) if old != new and at not in self._moving]
+        if self._recording is None:
+            moved = sorted({*moved, *self._known_to_move} - self._moving.keys())
         if self._recording is None or moved:
             self._record_anew(arguments, moved)
             return False
@@ -78,26 +85,26 @@ class Replayed:
         given = [self._moving.get(at, one) for at, one in enumerate(arguments)]
         try:
             with torch.no_grad(), self._record(devices.pop()) as recorded:
-                self._results = list(self._part.forward(*given))
+                results = list(self._part.forward(*given))
             recording = recorded()
         except RuntimeError:  # an operation that dwell does not do
             return self._give_up()
         if torch.ops.dwell.has_run_beside(recording._number):
             return self._give_up()
-        self._recording = recording
+        self._recording, self._results = recording, Results(results, given, arguments)
         self._stream = _stream_of(arguments)
 
     def _give_up(self) -> None:
         self._recordings = _MOST_RECORDINGS + 1
-        self._recording, self._moving, self._results = None, {}, []
+        self._recording, self._moving, self._results = None, {}, None
 
     def _replay(self, arguments: tuple[Any, ...]) -> list[Any]:
-        assert self._recording is not None
-        if self._moving:
-            torch._foreach_copy_(list(self._moving.values()), [arguments[at] for at in self._moving])
-        self._recording.replay()
-        # The next replay writes the results anew.
-        return [one.clone() if isinstance(one, torch.Tensor) else one for one in self._results]
+        assert self._recording is not None and self._results is not None
+        with torch.no_grad():
+            if self._moving:
+                torch._foreach_copy_(list(self._moving.values()), [arguments[at] for at in self._moving])
+            self._recording.replay()
+            return self._results.of(arguments)
 
 
 def _stream_of(arguments: tuple[Any, ...]) -> int | None:
