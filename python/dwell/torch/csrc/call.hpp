@@ -1,7 +1,7 @@
 // A call of an elementwise operation: decides whether it is taken, allocates its result, and adds it to the batch.
 #pragma once
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 
 #include <array>
 #include <cstddef>

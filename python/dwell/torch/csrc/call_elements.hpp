@@ -4,7 +4,6 @@
 #if __has_include(<Python.h>)
 
 #include <Python.h>
-#include <torch/csrc/autograd/python_variable.h>
 
 #include <bit>
 #include <cstddef>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "fallback.hpp"
+#include "python_tensor.hpp"
 
 namespace dwell::pytorch {
 
@@ -81,18 +81,18 @@ class Elements {
 
   // Returns false with an exception. `name`: "input" or "out".
   bool read(PyObject* from, const CallTensor& as, std::size_t number, PyObject* convert) {
-    if (THPVariable_Check(from)) return read(THPVariable_Unpack(from), as, number);
+    if (const at::Tensor* const tensor = tensor_in(from)) return read(*tensor, as, number);
     if (PyObject_CheckBuffer(from) && take(from, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT)) return check(as, "input", number);
     PyErr_Clear();  // not contiguous, most likely; else the conversion raises
     const Owned at(PyLong_FromSize_t(number));
     if (at.get() == nullptr) return false;
     const Owned made(PyObject_CallFunctionObjArgs(convert, from, at.get(), nullptr));
     if (made.get() == nullptr) return false;
-    if (THPVariable_Check(made.get())) return read(THPVariable_Unpack(made.get()), as, number);
+    if (const at::Tensor* const tensor = tensor_in(made.get())) return read(*tensor, as, number);
     return take(made.get(), PyBUF_C_CONTIGUOUS | PyBUF_FORMAT) && check(as, "input", number);
   }
   bool write(PyObject* to, const CallTensor& as, std::size_t number) {
-    if (THPVariable_Check(to)) return write(THPVariable_Unpack(to), as, number);
+    if (const at::Tensor* const tensor = tensor_in(to)) return write(*tensor, as, number);
     if (PyObject_CheckBuffer(to) == 0) {
       PyErr_Format(PyExc_TypeError, "out %zu is a %s: pass a NumPy array, a buffer or a CPU tensor", number, Py_TYPE(to)->tp_name);
       return false;

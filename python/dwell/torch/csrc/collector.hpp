@@ -8,7 +8,7 @@
 // the host waits for the stream before the first operation after a call that PyTorch ran, and for all operations in a flush.
 #pragma once
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/record_function.h>
 
 #include <array>

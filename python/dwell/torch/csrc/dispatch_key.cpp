@@ -1,6 +1,7 @@
 #include "dispatch_key.hpp"
 
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/detail/CUDAHooksInterface.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/Exception.h>
 
@@ -101,6 +102,11 @@ std::string choose_key(const std::string& wanted) {
   }
   set(DispatchKey::Python, true);
   return why;
+}
+
+bool takes_from_cpu() {
+  static const bool alone = !at::detail::getCUDAHooks().hasCUDA();
+  return alone;
 }
 
 }  // namespace dwell::pytorch

@@ -30,4 +30,8 @@ inline c10::DispatchKeySet below(c10::DispatchKeySet keys) { return keys & the_k
 // modes and returns the reason.
 std::string choose_key(const std::string& wanted);
 
+// Whether operations on CPU tensors are taken. They are not on a machine with a GPU: there, CPU tensors hold counts and indices, which the
+// host reads soon.
+bool takes_from_cpu();
+
 }  // namespace dwell::pytorch

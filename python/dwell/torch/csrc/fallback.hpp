@@ -1,7 +1,7 @@
 // Operations that dwell does not take: PyTorch runs them.
 #pragma once
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/DispatchKeySet.h>
 #include <torch/library.h>

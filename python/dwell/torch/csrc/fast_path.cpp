@@ -25,11 +25,9 @@ void offer(const FastPath& path) { offered().push_back(path); }
 
 #include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/empty.h>
 #include <ATen/record_function.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
-#include <torch/csrc/Exceptions.h>
-#include <torch/csrc/autograd/python_variable.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <array>
 #include <exception>
@@ -39,7 +37,9 @@ void offer(const FastPath& path) { offered().push_back(path); }
 #include <utility>
 
 #include "collector.hpp"
+#include "fast_path_entries.hpp"
 #include "operation_kernel.hpp"
+#include "python_tensor.hpp"
 
 namespace dwell::pytorch {
 
@@ -63,7 +63,6 @@ struct Entry {
   PyMethodDef definition{};         // the new definition of such a method
   std::vector<Candidate> candidates;
 };
-constexpr std::size_t kMostEntries = 768;
 std::array<Entry, kMostEntries> entries;
 std::size_t entry_count = 0;
 
@@ -79,13 +78,6 @@ bool is_straight() {
   const c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
   return keys.included_ == straight_keys && keys.excluded_ == c10::default_excluded_set && !at::impl::torch_function_mode_enabled() &&
          !at::hasCallbacks();
-}
-
-// Returns whether autograd ignores operations on a tensor.
-bool has_no_gradient(c10::TensorImpl* impl) {
-  c10::AutogradMetaInterface* const meta = impl->autograd_meta();
-  if (meta == nullptr) return true;
-  return static_cast<torch::autograd::AutogradMeta*>(meta)->fw_grad_ == nullptr && !(impl->requires_grad() && at::GradMode::is_enabled());
 }
 
 bool read_tensor(const at::Tensor& tensor, Argument& to) {
@@ -117,7 +109,7 @@ bool read_dims(PyObject* from, Argument& to) {
 
 // Reads an argument. Returns false for objects that only PyTorch's parser understands.
 bool read(PyObject* from, Argument& to) {
-  if (THPVariable_CheckExact(from)) return read_tensor(THPVariable_Unpack(from), to);
+  if (const at::Tensor* const tensor = plain_tensor_in(from)) return read_tensor(*tensor, to);
   if (PyFloat_CheckExact(from)) {
     to.kind = ArgumentKind::real;
     to.real = PyFloat_AS_DOUBLE(from);
@@ -246,9 +238,8 @@ PyObject* attempt(const Entry& entry, PyObject* const* objects, std::size_t posi
       failure = std::current_exception();
     }
     if (failure != nullptr) {
-      HANDLE_TH_ERRORS
-      std::rethrow_exception(failure);
-      END_HANDLE_TH_ERRORS
+      set_error(failure);
+      return nullptr;
     }
     if (!taken) {
       take_reason();  // resets it: the dispatcher calls the rule again
@@ -257,8 +248,8 @@ PyObject* attempt(const Entry& entry, PyObject* const* objects, std::size_t posi
     }
     if (candidate.path.result_in == ResultIn::number) return to_python(made);
     if (!candidate.path.at_once) ++calls;
-    if (candidate.path.result_in == ResultIn::its_own) return THPVariable_Wrap(std::move(made));
-    THPVariable_Unpack(written).unsafeGetTensorImpl()->bump_version();
+    if (candidate.path.result_in == ResultIn::its_own) return python_tensor(std::move(made));
+    plain_tensor_in(written)->unsafeGetTensorImpl()->bump_version();
     Py_INCREF(written);
     return written;
   }
@@ -291,42 +282,34 @@ PyObject* call_function(PyObject* function, PyObject* const* objects, std::size_
   return result;
 }
 
-// The new calls of entry number kEntry: of a function, a method, and a method without arguments.
-template <std::size_t kEntry>
-struct Enter {
-  static PyObject* function(PyObject* callable, PyObject* const* objects, std::size_t flags, PyObject* names) {
-    const auto positional = static_cast<std::size_t>(PyVectorcall_NARGS(flags));
-    if (is_straight()) {
-      PyObject* const result = attempt(entries[kEntry], objects, positional, names);
-      if (result != nullptr || PyErr_Occurred() != nullptr) return result;
-    }
-    return call_function(callable, objects, positional, names);
+}  // namespace
+
+PyObject* call_entry(std::size_t entry, PyObject* callable, PyObject* const* objects, std::size_t flags, PyObject* names) {
+  const auto positional = static_cast<std::size_t>(PyVectorcall_NARGS(flags));
+  if (is_straight()) {
+    PyObject* const result = attempt(entries[entry], objects, positional, names);
+    if (result != nullptr || PyErr_Occurred() != nullptr) return result;
   }
-  static PyObject* method(PyObject* callable, PyObject* const* objects, std::size_t flags, PyObject* names) {
-    if (is_straight()) {
-      PyObject* const result = attempt(entries[kEntry], objects, static_cast<std::size_t>(PyVectorcall_NARGS(flags)), names);
-      if (result != nullptr || PyErr_Occurred() != nullptr) return result;
-    }
-    return entries[kEntry].method(callable, objects, flags, names);
-  }
-  static PyObject* bare(PyObject* self, PyObject* nothing) {
-    if (is_straight()) {
-      PyObject* const result = attempt(entries[kEntry], &self, 1, nullptr);
-      if (result != nullptr || PyErr_Occurred() != nullptr) return result;
-    }
-    return entries[kEntry].bare(self, nothing);
-  }
-};
-struct Ways {
-  vectorcallfunc function;
-  vectorcallfunc method;
-  PyCFunction bare;
-};
-template <std::size_t... I>
-constexpr std::array<Ways, sizeof...(I)> all_ways(std::index_sequence<I...>) {
-  return {Ways{&Enter<I>::function, &Enter<I>::method, &Enter<I>::bare}...};
+  return call_function(callable, objects, positional, names);
 }
-constexpr auto ways = all_ways(std::make_index_sequence<kMostEntries>());
+
+PyObject* call_method_entry(std::size_t entry, PyObject* callable, PyObject* const* objects, std::size_t flags, PyObject* names) {
+  if (is_straight()) {
+    PyObject* const result = attempt(entries[entry], objects, static_cast<std::size_t>(PyVectorcall_NARGS(flags)), names);
+    if (result != nullptr || PyErr_Occurred() != nullptr) return result;
+  }
+  return entries[entry].method(callable, objects, flags, names);
+}
+
+PyObject* call_bare_entry(std::size_t entry, PyObject* self, PyObject* nothing) {
+  if (is_straight()) {
+    PyObject* const result = attempt(entries[entry], &self, 1, nullptr);
+    if (result != nullptr || PyErr_Occurred() != nullptr) return result;
+  }
+  return entries[entry].bare(self, nothing);
+}
+
+namespace {
 
 // ---- Entries ---------------------------------------------------------------------------------------------------------------------------
 
@@ -381,16 +364,16 @@ void put_behind(PyObject* object, const std::vector<Candidate>& candidates) {
   if (PyCFunction_CheckExact(object)) {
     auto* const function = reinterpret_cast<PyCFunctionObject*>(object);
     if (kind(*function->m_ml) != (METH_VARARGS | METH_KEYWORDS) || function->vectorcall != nullptr) return;
-    function->vectorcall = ways[entry_count].function;
+    function->vectorcall = kEntryCalls[entry_count].function;
   } else if (Py_TYPE(object) == &PyMethodDescr_Type) {
     auto* const method = reinterpret_cast<PyMethodDescrObject*>(object);
     if (kind(*method->d_method) == (METH_VARARGS | METH_KEYWORDS) && method->vectorcall != nullptr) {
       entry.method = method->vectorcall;
-      method->vectorcall = ways[entry_count].method;
+      method->vectorcall = kEntryCalls[entry_count].method;
     } else if (kind(*method->d_method) == METH_NOARGS) {
       entry.bare = method->d_method->ml_meth;
       entry.definition = *method->d_method;
-      entry.definition.ml_meth = ways[entry_count].bare;
+      entry.definition.ml_meth = kEntryCalls[entry_count].bare;
       method->d_method = &entry.definition;
     } else {
       return;
@@ -436,7 +419,7 @@ PyObject* attribute(PyObject* of, const char* name) {
 void release_gil() { StraightCall::release_gil(); }
 
 void open_fast_paths() {
-  const pybind11::gil_scoped_acquire interpreter;
+  const PyGILState_STATE interpreter = PyGILState_Ensure();
   straight_keys = c10::default_included_set | the_key.both();
   plain_keys = at::empty({0}, at::TensorOptions(takes_from_cpu() ? at::kCPU : at::kCUDA)).key_set();
   host_keys = at::empty({0}, at::TensorOptions(at::kCPU)).key_set();
@@ -466,6 +449,7 @@ void open_fast_paths() {
   }
   Py_DECREF(self);
   for (PyObject* const done : {torch, methods, functions, layers}) Py_XDECREF(done);
+  PyGILState_Release(interpreter);
 }
 
 bool has_fast_paths() { return entry_count != 0; }

@@ -5,7 +5,7 @@
 // cases, and when the rule declines, PyTorch makes the call.
 #pragma once
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 #include <c10/core/Scalar.h>
 #include <c10/util/string_view.h>
 

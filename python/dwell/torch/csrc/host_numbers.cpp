@@ -1,6 +1,6 @@
 #include "host_numbers.hpp"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 
 #include <cstdint>
 

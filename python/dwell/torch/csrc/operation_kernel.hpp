@@ -1,7 +1,7 @@
 // From a call of the dispatcher to the rule of its operation.
 #pragma once
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 #include <c10/core/DispatchKeySet.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
@@ -28,13 +28,6 @@ namespace dwell::pytorch {
 struct ExcludeDwell {
   c10::impl::ExcludeDispatchKeyGuard guard{the_key.both()};
 };
-
-// Whether operations on CPU tensors are taken. They are not on a machine with a GPU: there, CPU tensors hold counts and indices, which the
-// host reads soon.
-inline bool takes_from_cpu() {
-  static const bool alone = !at::hasCUDA();
-  return alone;
-}
 
 // Whether this thread takes operations and the call would go straight to a backend's kernel: no mode, subclass or wrapper handles it.
 // Records the reason if not.
@@ -113,7 +106,7 @@ void take(torch::Library& library) {
   name.erase(0, name.find("::") + 2);
   if (*Op::overload_name != '\0') name.append(".").append(Op::overload_name);
   if (the_key.is_of_mode) library.def(Op::schema_str);
-  library.impl(name.c_str(), TORCH_FN((Kernel<Op, Rule>::call)));
+  library.impl(name.c_str(), &Kernel<Op, Rule>::call);  // TORCH_FN would compile the boxed call of each operation anew
   offer_fast_path<Op, Rule>();
 }
 template <class Rule, class... Ops>

@@ -1,7 +1,7 @@
 // Values that a recording keeps constant: results of operations that PyTorch ran while it was made, and numbers that the program read.
 #pragma once
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/StorageImpl.h>
 #include <c10/core/TensorImpl.h>

@@ -1,7 +1,7 @@
 // Tensors of a recording: detects those that were given other memory.
 #pragma once
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 #include <c10/util/intrusive_ptr.h>
 
 #include <optional>

@@ -1,7 +1,7 @@
 // Operations that are recorded once and replayed: a graph of the runtime, and once it is compiled a program of a gang.
 #pragma once
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 #include <c10/core/Stream.h>
 
 #include <atomic>

@@ -1,7 +1,7 @@
 // Steps of recordings: dwell::Step, whose weights and state are tensors that PyTorch may change between calls.
 #pragma once
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 #include <c10/core/Allocator.h>
 #include <c10/core/Device.h>
 #include <c10/core/TensorImpl.h>

@@ -4,7 +4,6 @@
 #if __has_include(<Python.h>)
 
 #include <structmember.h>
-#include <torch/csrc/autograd/python_variable.h>
 
 #include <array>
 #include <chrono>
@@ -17,9 +16,11 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/EmptyTensor.h>
 #include <c10/util/SmallVector.h>
 
 #include "call_elements.hpp"
+#include "python_tensor.hpp"
 #include "resident_step.hpp"
 
 namespace dwell::pytorch {
@@ -133,7 +134,7 @@ PyObject* made_output(const Called& all, std::size_t number, bool tensors, Eleme
     at::Tensor made;
     if (!attempted([&] { made = at::detail::empty_cpu(as.sizes, as.type, false, std::nullopt); })) return nullptr;
     to.write(made);
-    return THPVariable_Wrap(std::move(made));
+    return python_tensor(std::move(made));
   }
   if (all.empty.get() == Py_None)
     return PyErr_Format(PyExc_RuntimeError, "results are NumPy's arrays, which is not installed: pass tensors");
@@ -207,7 +208,7 @@ PyObject* call_step(PyObject* self, PyObject* const* given, std::size_t flags, P
       from.emplace_back();
       if (!from.back().read(given[i], all.inputs[i], i, all.convert.get())) return false;
     }
-    result = Owned(made_outputs(all, out, count > 0 && THPVariable_Check(given[0]), to));
+    result = Owned(made_outputs(all, out, count > 0 && tensor_in(given[0]) != nullptr, to));
     return result.get() != nullptr;
   };
   bool has_elements = false;
@@ -223,11 +224,12 @@ PyObject* call_step(PyObject* self, PyObject* const* given, std::size_t flags, P
 bool append_passed(PyObject* tensors, PyObject* dtypes, std::vector<CallTensor>& to, std::vector<at::Tensor>& unpacked) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tensors); ++i) {
     PyObject* const item = PyTuple_GET_ITEM(tensors, i);
-    if (!THPVariable_Check(item)) {
+    const at::Tensor* const tensor_or_null = tensor_in(item);
+    if (tensor_or_null == nullptr) {
       PyErr_SetString(PyExc_TypeError, "inputs and outputs are tensors");
       return false;
     }
-    const at::Tensor& tensor = THPVariable_Unpack(item);
+    const at::Tensor& tensor = *tensor_or_null;
     CallTensor one{.type = tensor.scalar_type(), .sizes = tensor.sizes().vec(), .elements = tensor.numel(), .bytes = tensor.nbytes()};
     one.shape = Owned(PyTuple_New(tensor.dim()));
     if (one.shape.get() == nullptr) return false;

@@ -1,7 +1,7 @@
 // Helpers of operations along dimensions.
 #pragma once
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 
 #include <bitset>
 #include <cstddef>

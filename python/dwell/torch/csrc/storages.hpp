@@ -1,7 +1,7 @@
 // Memory of tensors, kept until the operations that name it run.
 #pragma once
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 #include <c10/core/StorageImpl.h>
 #include <c10/util/intrusive_ptr.h>
 

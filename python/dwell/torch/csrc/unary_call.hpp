@@ -1,7 +1,7 @@
 // A call of an operation on one tensor that is an operation of dwell::Batch: reductions, softmax, cumsum, triangles.
 #pragma once
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 
 #include <array>
 #include <cstdint>
