@@ -269,3 +269,159 @@ def test_a_recording_keeps_the_memory_of_tensors_that_are_gone() -> None:
         recording.replay()
         assert result.tolist() == [2.0 * number] * 1000
     assert all(tensor.tolist() == [3.0] * 1000 for tensor in noise)
+
+
+# ---- Bits -------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_every_bit_pattern_passes_between_members() -> None:
+    """Numbers that some members compute, and all others read: NaN of any payload, infinities, denormals, -0."""
+    torch.manual_seed(5)
+    patterns = torch.randint(-(2**31), 2**31, (256,), dtype=torch.int64)
+    nans, others = (
+        [0x7F800001, 0x7FFFFFFF, 0xFFC12345, 0xFF800001, 0x7FC00000, 0x7FBFFFFF],
+        [0x80000000, 0x00000001, 0x807FFFFF, 0x7F7FFFFF],
+    )
+    patterns[:12] = torch.tensor([*nans, 0x7F800000, 0xFF800000, *others])
+    patterns[12:80] = 0x7F800000 | torch.arange(1, 69) * 0x1E7B1
+    special = patterns.to(torch.int32).view(torch.float32).view(1, 256).to(DEVICE)
+    chosen = torch.arange(256, device=DEVICE).remainder(3).ne(1).view(1, 256)
+    x, w = torch.randn(1, 256, device=DEVICE), torch.randn(256, 256, device=DEVICE) / 16
+
+    def step() -> Any:
+        y = torch.where(chosen, special, torch.nn.functional.linear(x, w))  # a member has some elements
+        return y, y.view(16, 16).t().contiguous(), torch.nn.functional.linear(torch.where(chosen, x, y), w)  # and here all
+
+    def bits(tensor: Any) -> Any:
+        return tensor.cpu().contiguous().view(torch.int32)
+
+    for members in (None, 32) if DEVICE == "cuda" else (None,):
+        with torch.no_grad(), dt.record(DEVICE, members=members) as recorded:
+            y, turned, z = step()
+        recording = recorded()
+        assert recording.compile() == ""
+        for _ in range(3):
+            x.normal_()
+            special.copy_(special.roll(1))
+            recording.replay()
+            expected_y, _, expected_z = step()
+            assert torch.equal(bits(y)[bits(chosen.int()) == 1], bits(special)[bits(chosen.int()) == 1])
+            assert torch.equal(bits(turned), bits(y).view(16, 16).t())
+            torch.testing.assert_close(y[~chosen], expected_y[~chosen])
+            torch.testing.assert_close(z, expected_z, rtol=2e-4, atol=2e-4)
+
+
+def test_every_bit_pattern_stays_in_a_state_of_many_steps() -> None:
+    patterns = (torch.arange(1024, dtype=torch.int64) * 0x3FF7F3 + 0x7F7FFFF0) % 2**32
+    special = torch.where(patterns >= 2**31, patterns - 2**32, patterns).to(torch.int32).view(torch.float32).view(8, 128).to(DEVICE)
+    rows, state = special.clone(), torch.zeros(128, device=DEVICE)
+    collected = torch.empty(8, 128, device=DEVICE)
+    with torch.no_grad(), dt.record(DEVICE, steps=8) as recorded:
+        state.copy_(recorded.each(rows))
+        recorded.collect(state, collected)
+    recording = recorded()
+    assert recording.compile() == ""
+    recording.replay()
+    assert torch.equal(collected.view(torch.int32), special.view(torch.int32))
+    assert torch.equal(state.view(torch.int32), special[-1].view(torch.int32))
+
+
+# ---- Captures ---------------------------------------------------------------------------------------------------------------------------
+
+needs_gpu = pytest.mark.skipif(DEVICE == "cpu", reason="needs CUDA graphs")
+
+
+class Counter:
+    """A recording with weights, an input, a state and results."""
+
+    def __init__(self, members: int | None = None) -> None:
+        torch.manual_seed(5)
+        self.w, self.x = torch.randn(256, 64, device=DEVICE) / 8, torch.randn(1, 64, device=DEVICE)
+        self.state = torch.zeros(1, 256, device=DEVICE)
+        self.expected_state = self.state.clone()
+        with torch.no_grad(), dt.record(DEVICE, members=members) as recorded:
+            self.state.mul_(0.5).add_(torch.tanh(self.x @ self.w.t()))
+            self.y = self.state.sum(1) * 2
+        self.recording = recorded()
+        assert self.recording.compile() == ""
+
+    def check(self, runs: int = 1) -> None:
+        for _ in range(runs):
+            self.expected_state = self.expected_state * 0.5 + torch.tanh(self.x @ self.w.t())
+        torch.testing.assert_close(self.state, self.expected_state, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(self.y, self.expected_state.sum(1) * 2, rtol=1e-4, atol=1e-4)
+
+
+@needs_gpu
+@pytest.mark.parametrize("members", [None, 1, 16])
+@pytest.mark.parametrize("was_replayed", [False, True])
+def test_replays_are_captured_into_a_cuda_graph(members: int | None, was_replayed: bool) -> None:
+    of = Counter(members)
+    if was_replayed:  # in another stream than that of the capture
+        of.recording.replay()
+        of.check()
+    doubled = torch.empty(1, device=DEVICE)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        of.x.add_(0.01)  # PyTorch's kernels before and behind
+        of.recording.replay()
+        torch.mul(of.y, 2, out=doubled)
+    for call in range(5):
+        of.x.copy_(torch.randn(1, 64))  # inputs change between the runs
+        if call == 3:
+            of.w.mul_(0.5)
+        graph.replay()
+        of.check()
+        torch.testing.assert_close(doubled, of.y * 2)
+        of.recording.replay()  # both ways take turns
+        of.check()
+
+
+@needs_gpu
+def test_several_replays_in_one_capture() -> None:
+    first, second = Counter(), Counter(8)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(3):
+            first.recording.replay()
+            second.x.copy_(first.state[:, :64])
+            second.recording.replay()
+    for _ in range(4):
+        first.x.normal_()
+        expected = first.expected_state
+        graph.replay()
+        for _ in range(3):
+            expected = expected * 0.5 + torch.tanh(first.x @ first.w.t())
+            second.expected_state = second.expected_state * 0.5 + torch.tanh(expected[:, :64] @ second.w.t())
+        first.expected_state = expected
+        torch.testing.assert_close(first.state, expected, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(second.state, second.expected_state, rtol=1e-4, atol=1e-5)
+
+
+@needs_gpu
+def test_a_recording_inside_a_context_is_captured() -> None:
+    of = Counter()
+    with dt.eager():
+        graph = torch.cuda.CUDAGraph()
+        of.x.mul_(2)  # collected: it comes before
+        with torch.cuda.graph(graph):
+            of.recording.replay()
+        for _ in range(3):
+            graph.replay()
+            of.x.add_(0.1)
+            of.x.sub_(0.1)
+    of.check(3)
+
+
+@needs_gpu
+def test_a_capture_of_a_recording_that_stays_tasks_is_an_error() -> None:
+    x = torch.randn(64, device=DEVICE)
+    with torch.no_grad(), dt.record(DEVICE, whole=False) as recorded:
+        x.add_(1)
+    recording = recorded()
+    before = x.clone()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph), pytest.raises(RuntimeError, match=r"cannot be captured into a CUDA graph.*whole=False"):
+        recording.replay()
+    recording.replay()
+    torch.testing.assert_close(x, before + 1)

@@ -141,7 +141,8 @@ def _watch() -> None:
 
 
 def _suspend() -> bool:
-    """Takes nothing while a CUDA graph is captured, which must hold PyTorch's own kernels and memory."""
+    """Takes nothing while a CUDA graph is captured, which must hold PyTorch's own kernels and memory, and programs of recordings."""
+    torch.ops.dwell.set_capturing(True)
     if _thread.depth == 0:
         return False
     flush()
@@ -150,6 +151,7 @@ def _suspend() -> bool:
 
 
 def _resume(suspended: bool) -> None:
+    torch.ops.dwell.set_capturing(False)
     if suspended:
         _dispatch.take(True)
 

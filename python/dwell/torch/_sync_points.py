@@ -146,7 +146,11 @@ def on_capture(begin: Callable[[], Any], end: Callable[[Any], None]) -> None:
     @functools.wraps(capture_begin)
     def begins(self: Any, *arguments: Any, **keywords: Any) -> Any:
         kept[id(self)] = begin()
-        return capture_begin(self, *arguments, **keywords)
+        try:
+            return capture_begin(self, *arguments, **keywords)
+        except BaseException:
+            end(kept.pop(id(self)))
+            raise
 
     @functools.wraps(capture_end)
     def ends(self: Any) -> Any:

@@ -211,13 +211,21 @@ bool Collector::replay(Recording& recording) {
   if (const GangProgram* const whole = recording.whole()) {
     if (device_.is_cuda()) {
       if (pending_ != 0) flush_locked(FlushReason::asked, false);
-      recording.enqueue(*whole, *stream_, handle_of(*stream_));
+      if (captures_here)
+        whole->enqueue(handle_of(*stream_));  // the caller orders the graph's launches
+      else
+        recording.enqueue(*whole, *stream_, handle_of(*stream_));
       return false;
     }
     // In this thread: another one would take some microseconds to begin, and a flush waits on a CPU.
     flush_locked(FlushReason::asked, true);
     whole->run();
     return false;
+  }
+  if (captures_here && device_.is_cuda()) {
+    const std::string why = recording.refusal();
+    throw Error(errc::unsupported, "a recording that runs as tasks cannot be captured into a CUDA graph: " +
+                                       (why.empty() ? "it is being compiled: wait for that (compile()) before the capture" : why));
   }
   submit_locked();
   for (std::uint32_t step = 0; step < recording.steps(); ++step) {

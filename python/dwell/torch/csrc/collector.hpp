@@ -54,6 +54,9 @@ struct Counts {
 inline constinit Counts all_counts;
 inline Counts& counts() { return all_counts; }
 
+// Whether this thread captures its current stream into a CUDA graph, by PyTorch.
+inline thread_local constinit bool captures_here = false;
+
 class Collector {
  public:
   // Returns the collector of a device; opens it with the first call. Throws dwell::Error.
@@ -91,7 +94,7 @@ class Collector {
   // Makes a recording on this device. Flushes first.
   std::shared_ptr<Recording> record();
   // Submits a replay of a recording of this device, in the order of collected operations. Returns whether a flush is to run it: one that is
-  // compiled is in the stream already, or, on a CPU, has run.
+  // compiled is in the stream already, or, on a CPU, has run. Throws errc::unsupported in a capture if it is not compiled.
   bool replay(Recording& recording);
 
   // Submits collected operations. Waits for them with `wait`, on a CPU, and in resident contexts.

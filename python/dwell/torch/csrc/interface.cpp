@@ -316,6 +316,8 @@ void close() {
   for (Collector* const collector : Collector::all()) collector->close();
 }
 
+void set_capturing(bool on) { captures_here = on; }
+
 std::vector<std::string> stats() {
   BatchStats ran;
   std::uint64_t taken = 0;
@@ -352,6 +354,7 @@ TORCH_LIBRARY(dwell, m) {
   m.def("flush(bool wait) -> ()", &dwell::pytorch::flush);
   m.def("rest() -> ()", &dwell::pytorch::rest);
   m.def("close() -> ()", &dwell::pytorch::close);
+  m.def("set_capturing(bool on) -> ()", &dwell::pytorch::set_capturing);
   m.def("set_limits(int elements, int operations, bool resident) -> ()", &dwell::pytorch::set_limits);
   m.def("stats() -> str[]", &dwell::pytorch::stats);
   m.def("mark_number(Tensor tensor) -> ()", &dwell::pytorch::mark_number);
