@@ -10,6 +10,7 @@ from conftest import run_python
 from torch_support import DEVICE, dt, made, taken, torch
 
 Choice, Turns = dt._choice.Choice, dt._choice.Turns
+_contexts, _extension, _thread_state = dt._contexts, dt._extension, dt._thread_state
 
 # ---- The policy, by a clock that the test sets -------------------------------------------------------------------------------------------
 
@@ -178,19 +179,19 @@ def test_a_thread_begins_with_what_others_have_found() -> None:
 @pytest.fixture
 def choosing(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Contexts choose, as they do for users."""
-    monkeypatch.setattr(dt, "_ALWAYS", False)
-    monkeypatch.setattr(dt, "_found", {})
-    monkeypatch.setattr(dt._thread, "choices", {})
-    monkeypatch.setattr(dt._thread, "turns", Turns())
+    monkeypatch.setattr(_extension, "ALWAYS", False)
+    monkeypatch.setattr(_contexts, "_found", {})
+    monkeypatch.setattr(_thread_state.thread, "choices", {})
+    monkeypatch.setattr(_thread_state.thread, "turns", Turns())
     with dt.eager(always=True):  # loads the extension
         pass
     yield
-    assert dt._thread.depth == 0
+    assert _thread_state.thread.depth == 0
 
 
 def settle(collects: bool) -> None:
     """Has all sites of this thread go one way, as long as the test lasts."""
-    for choice in dt._thread.choices.values():
+    for choice in _thread_state.thread.choices.values():
         choice.give_up()
         choice.collects, choice._left = collects, 1 << 30
 
@@ -238,7 +239,7 @@ def test_a_site_finds_the_faster_way() -> None:
     assert told["collects"] is False and told["collected"] > told["handed_on"]
     slow[True], slow[False] = 0.0, 3e-3
     settle(False)
-    (choice,) = dt._thread.choices.values()
+    (choice,) = _thread_state.thread.choices.values()
     choice.give_up()
     for _ in range(60):
         site()
@@ -252,7 +253,7 @@ def test_sites_are_told_apart_by_place_and_limits() -> None:
             pass
         with dt.eager(), dt.eager(resident=False):
             pass
-    assert len(dt._thread.choices) == 4
+    assert len(_thread_state.thread.choices) == 4
     assert all("test_torch_choice.py:" in where for where in dt.stats()["sites"])
 
 
@@ -333,7 +334,7 @@ def test_exceptions_leave_the_block(collects: bool) -> None:
     for _ in range(20):
         with pytest.raises(ZeroDivisionError):
             site()
-    assert dt._thread.depth == 0
+    assert _thread_state.thread.depth == 0
     assert collected(lambda: x.add_(1)) == 0
     assert torch.allclose(x, made(16) + 22)
 
@@ -378,7 +379,7 @@ def test_a_context_is_entered_again_and_chooses_again() -> None:
     assert collected(again) == 1
     with context, pytest.raises(RuntimeError, match="inside of itself"), context:
         pass
-    assert dt._thread.depth == 0
+    assert _thread_state.thread.depth == 0
 
 
 @pytest.mark.usefixtures("choosing")
@@ -398,10 +399,10 @@ def test_threads_choose_for_themselves() -> None:
 
     def found() -> None:
         (key,) = keys
-        dt._found[key] = False
+        _contexts._found[key] = False
         counts.extend(collected(site) for _ in range(3))
 
-    keys = list(dt._thread.choices)
+    keys = list(_thread_state.thread.choices)
     for work in (other, found):
         thread = threading.Thread(target=work)
         thread.start()
@@ -431,10 +432,10 @@ def test_a_flush_waits_for_what_was_handed_on() -> None:
 
 @pytest.mark.usefixtures("choosing")
 def test_programs_that_are_generated_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dt, "_MOST_SITES", 10)
+    monkeypatch.setattr(_contexts, "_MOST_SITES", 10)
     for _ in range(100):
         exec("with dt.eager(): pass", {"dt": dt})
-    assert len(dt._thread.choices) <= 10
+    assert len(_thread_state.thread.choices) <= 10
 
 
 @pytest.mark.usefixtures("choosing")

@@ -8,6 +8,9 @@ from typing import Any
 
 import torch
 
+from ._contexts import accelerate
+from ._replayed import Replayed
+
 
 def backend(graph: torch.fx.GraphModule, inputs: list[Any], *, options: dict[str, Any] | None = None, **others: Any) -> Callable[..., Any]:
     """The backend for torch.compile. Graphs without dynamic shapes, those of backward passes too, are recorded at their second call, and
@@ -22,9 +25,6 @@ def backend(graph: torch.fx.GraphModule, inputs: list[Any], *, options: dict[str
     whole = (options or {}).get("whole", True)
     if unknown := set(options or {}) - {"whole"}:
         raise ValueError(f"torch.compile(backend='dwell'): options {sorted(unknown)}: there is 'whole' alone")
-    from . import accelerate
-    from ._replayed import Replayed
-
     computed: set[str] = set()  # what the forward graph computes for the backward one, by name
 
     def replayed(part: torch.fx.GraphModule, given: list[Any], moving: Collection[int] = ()) -> Any:

@@ -9,7 +9,10 @@ from typing import Any
 
 import torch
 
+from ._contexts import accelerate
+from ._recording import Recording, record
 from ._results import Results
+from ._thread_state import thread
 
 _MOST_RECORDINGS = 5  # then too much moves
 
@@ -19,10 +22,8 @@ class Replayed:
 
     def __init__(self, part: torch.fx.GraphModule, moving: Collection[int] = ()) -> None:
         """`moving`: arguments that are known to lie elsewhere in each call."""
-        from . import Recording, _thread, accelerate, record
-
         self._part = part
-        self._inside, self._record, self._thread = accelerate(part.forward), record, _thread
+        self._inside = accelerate(part.forward)
         self._address_of = inspect.unwrap(torch.Tensor.data_ptr)  # not dwell.torch's, which flushes first: nobody reads the memory here
         self._lock = threading.Lock()
         self._recording: Recording | None = None
@@ -37,7 +38,7 @@ class Replayed:
 
     def __call__(self, *arguments: Any) -> Any:
         # Inside of a context its operations join those around it.
-        if self._recordings <= _MOST_RECORDINGS and self._thread.depth == 0 and self._lock.acquire(blocking=False):
+        if self._recordings <= _MOST_RECORDINGS and thread.depth == 0 and self._lock.acquire(blocking=False):
             try:
                 if self._is_ready(arguments):
                     return self._replay(arguments)
@@ -84,7 +85,7 @@ class Replayed:
         self._recording, self._is_compiled = None, False
         given = [self._moving.get(at, one) for at, one in enumerate(arguments)]
         try:
-            with torch.no_grad(), self._record(devices.pop()) as recorded:
+            with torch.no_grad(), record(devices.pop()) as recorded:
                 results = list(self._part.forward(*given))
             recording = recorded()
         except RuntimeError:  # an operation that dwell does not do
