@@ -212,6 +212,39 @@ def lstm_written_out(hidden: int) -> Callable[[Place, int], Program]:
     return make
 
 
+def gru_written_out(hidden: int) -> Callable[[Place, int], Program]:
+    """The weights and the inputs of `recurrent`."""
+
+    def make(place: Place, steps: int) -> Program:
+        layer: Any = place.module(lambda: torch.nn.GRU(64, hidden))
+        weights = (layer.weight_ih_l0, layer.weight_hh_l0, layer.bias_ih_l0, layer.bias_hh_l0)
+        w, u, b, d = (weight.detach() for weight in weights)
+        place.tensors += [w, u, b, d]
+        x, first = place.input(steps, 1, 64), place.input(1, hidden)
+
+        def next_of(h: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
+            of_x, of_h = functional.linear(seen, w, b).chunk(3, 1), functional.linear(h, u, d).chunk(3, 1)
+            reset, update = torch.sigmoid(of_x[0] + of_h[0]), torch.sigmoid(of_x[1] + of_h[1])
+            new = torch.tanh(of_x[2] + reset * of_h[2])
+            return new + update * (h - new)
+
+        def core() -> torch.Tensor:
+            h = first
+            for step in range(steps):
+                h = next_of(h, x[step])
+            return h
+
+        h = torch.empty_like(first)
+
+        def one(each: Callable[[torch.Tensor], torch.Tensor]) -> None:
+            h.copy_(next_of(h, each(x)))
+
+        place.tensors.append(h)
+        return Program(place, core, place.begin, stepped=Stepped(steps, [(h, first)], one, lambda: h))
+
+    return make
+
+
 def recurrent(kind: type[torch.nn.Module], hidden: int) -> Callable[[Place, int], Program]:
     """torch.nn.LSTM or torch.nn.GRU: on CUDA cuDNN's persistent kernels."""
 
@@ -391,7 +424,7 @@ def chain(step: Callable[[torch.Tensor, torch.Tensor], torch.Tensor], shape: tup
 def loops(short: bool) -> list[Loop]:
     """What is timed, in that order. `short`: fewer steps, to see that all of it works."""
     steps = 4 if short else 20
-    of_lstm, of_library = ((3, 5), (3, 5)) if short else ((10, 30), (20, 120))
+    of_cell, of_library = ((3, 5), (3, 5)) if short else ((10, 30), (20, 120))
     of_chain = (4, 8) if short else (16, 80)
     loose = 5e-3  # cuDNN may use TF32
     lstm, gru = torch.nn.LSTM, torch.nn.GRU
@@ -400,6 +433,7 @@ def loops(short: bool) -> list[Loop]:
         Loop(f"RK4 over 1024 states, {5 if short else 50} steps", runge_kutta, 5 if short else 50),
         Loop(f"LSTM 64 to 128, {steps} steps, written out", lstm_written_out(128), steps),
         Loop(f"LSTM 64 to 128, {steps} steps, torch.nn.LSTM", recurrent(lstm, 128), steps, tolerance=loose, compiles=False),
+        Loop(f"GRU 64 to 128, {steps} steps, written out", gru_written_out(128), steps),
         Loop(f"GRU 64 to 128, {steps} steps, torch.nn.GRU", recurrent(gru, 128), steps, tolerance=loose, compiles=False),
         Loop(f"Kalman filter 8 x 4, Newton inverse, {steps} steps", kalman, steps, tolerance=1e-3),
         Loop("decoder token, d 128, 2 layers, kv 128", decoder),
@@ -407,14 +441,21 @@ def loops(short: bool) -> list[Loop]:
         Loop("MLP training step, batch 1", training(1), trains=True, tolerance=1e-2),
         Loop("MLP training step, batch 64", training(64), trains=True, tolerance=1e-2),
     ]
-    for hidden in (128, 256, 512):
-        name = f"LSTM 64 to {hidden}, one more step"
-        found.append(Loop(f"{name}, written out", lstm_written_out(hidden), lengths=of_lstm, tolerance=1e-3))
-        found.append(Loop(f"{name}, torch.nn.LSTM", recurrent(lstm, hidden), lengths=of_library, tolerance=loose, compiles=False))
+
+    def of_library_and_written_out(
+        kind: str, layer: type[torch.nn.Module], written_out: Callable[[int], Callable[[Place, int], Program]]
+    ) -> None:
+        for hidden in (128, 256, 512):
+            name = f"{kind} 64 to {hidden}, one more step"
+            found.append(Loop(f"{name}, written out", written_out(hidden), lengths=of_cell, tolerance=1e-3))
+            found.append(Loop(f"{name}, torch.nn.{kind}", recurrent(layer, hidden), lengths=of_library, tolerance=loose, compiles=False))
+
+    of_library_and_written_out("LSTM", lstm, lstm_written_out)
     found += [
         Loop("chain of linear 1x256 by 256x256, one more step", chain(functional.linear, (1, 256), 256), lengths=of_chain),
         Loop("chain of mm 8x8, one more step", chain(torch.mm, (8, 8), 8), lengths=of_chain),
         Loop("chain of softmax 8x128, one more step", chain(lambda x, _: torch.softmax(x, -1), (8, 128), 1), lengths=of_chain),
         Loop("chain of linear 64x256 by 256x256, one more step", chain(functional.linear, (64, 256), 256), lengths=of_chain),
     ]
+    of_library_and_written_out("GRU", gru, gru_written_out)
     return found
