@@ -84,15 +84,12 @@ class Collecting:
         if self._was_entered and self._choice is not None and thread.depth == 0 and not self._choice.next():
             return
         self._was_entered = True
-        before = set_limits(*self._limits)
-        enter()
-        self._before = before
+        self._before = enter(self._limits)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self._before is not None:
             before, self._before = self._before, None
-            leave()
-            set_limits(*before)
+            leave(before)
 
     def __call__(self, function: _F) -> _F:
         return _decorated(function, self._limits, always=self._choice is None)
@@ -147,18 +144,18 @@ def enable(*, size_threshold: int = SIZE_THRESHOLD, capacity: int = CAPACITY, re
     """As `eager(always=True)`, for this thread until `disable`."""
     if OFF:
         return
-    before = set_limits(size_threshold, capacity, resident)
+    limits = (size_threshold, capacity, resident)
     if thread.enabled is None:
-        thread.enabled = before
-        enter()
+        thread.enabled = enter(limits)
+    else:
+        set_limits(*limits)
 
 
 def disable() -> None:
     """The end of `enable`."""
     if thread.enabled is not None:
-        leave()
-        set_limits(*thread.enabled)
-        thread.enabled = None
+        before, thread.enabled = thread.enabled, None
+        leave(before)
 
 
 def accelerate(function: _F) -> _F:

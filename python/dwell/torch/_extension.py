@@ -54,8 +54,8 @@ def ops() -> Any:
                 extension.replay = _function_of(library, "replay") or torch.ops.dwell.replay
                 extension.flush = _function_of(library, "flush") or functools.partial(torch.ops.dwell.flush, False)
                 extension.step_type = step_type(library)
-                extension.dispatch = _opened()
-                wrap_sync_points(extension.flush, _taking_nothing)
+                extension.dispatch = _opened(library)
+                wrap_sync_points(extension.flush, _function_of(library, "rest") or torch.ops.dwell.rest, _taking_nothing)
                 on_thread_start(_watch)
                 os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
                 atexit.register(_close, os.getpid())
@@ -74,10 +74,10 @@ def _function_of(library: str, name: str) -> Any:
     return made()
 
 
-def _opened() -> Dispatch:
+def _opened(library: str) -> Dispatch:
     why = torch.ops.dwell.open(_KEY)
     if not why:
-        return ByKey()
+        return ByKey(_function_of(library, "enter"), _function_of(library, "leave"))
     warnings.warn(
         f"dwell.torch takes operations by a mode of Python's, which is slow: no key of the dispatcher of PyTorch {torch.__version__} "
         f"fits ({why})",
@@ -152,18 +152,19 @@ def set_limits(elements: int, operations: int, resident: bool = False) -> tuple[
     return before
 
 
-def enter() -> None:
-    """Takes operations of this thread from now on, until `leave`. Calls nest."""
+def enter(limits: tuple[int, int, bool]) -> tuple[int, int, bool]:
+    """Takes operations of this thread from now on, until `leave`. Returns the limits before, which `leave` gets. Calls nest."""
+    global _limits
+    if not extension.is_loaded:
+        ops()
+    before, _limits = _limits, limits
     thread.depth += 1
-    extension.dispatch.take(True)
+    extension.dispatch.begin(*limits)
+    return before
 
 
-def leave() -> None:
+def leave(before: tuple[int, int, bool]) -> None:
+    global _limits
+    _limits = before
     thread.depth -= 1
-    if thread.depth != 0:
-        return
-    if thread.watches:
-        extension.dispatch.take(False)
-    else:
-        extension.dispatch.leave()
-    extension.flush()
+    extension.dispatch.end(*before, thread.depth == 0, thread.watches)
