@@ -118,14 +118,13 @@ class Graph {
   }
   const std::string& name() const noexcept { return data_->graph_name; }
 
-  // Adds a task: as Runtime::submit, with groups(n) as the only modifier. The graph and its execs keep a GraphExec among the arguments
-  // alive. Buffers must live until the graph is instantiated, and as long as it is launched. Throws errc::signature_mismatch,
+  // Adds a task: as Runtime::submit, with groups(n) or gang(n) as the only modifier. The graph and its execs keep a GraphExec among the
+  // arguments alive. Buffers must live until the graph is instantiated, and as long as it is launched. Throws errc::signature_mismatch,
   // errc::invalid_argument (an operator or a buffer of another runtime), errc::stale_handle.
   template <class Function, class... Given>
   Node add(const Operator<Function>& op, const Given&... arguments) {
     static_assert(!(false || ... || detail::kIsOrder<Given>), "the order of nodes is told by Node::after");
     static_assert(!(false || ... || detail::kIsPriority<Given>), "the nodes of a graph have the priority with which it is launched");
-    static_assert(!(false || ... || detail::kIsGang<Given>), "a node is run by groups(n), not by a gang: submit the gang instead");
     static_assert(!(false || ... || detail::kIsRepeat<Given>), "a node runs once a launch: submit the task that is repeated instead");
     detail::GraphData& data = *data_;
     const std::uint32_t place = data.place_of(op.state_);
@@ -172,7 +171,7 @@ class Graph {
     }
   }
 
-  // As above, with arguments collected at run time. Also throws errc::invalid_argument for modifiers other than groups(n).
+  // As above, with arguments collected at run time. Also throws errc::invalid_argument for modifiers other than groups(n) and gang(n).
   Node add(const Operator<>& op, const Arguments& arguments);
 
   // Copies the current nodes of another graph, or of this one, into it. A node 'x' of a sub-graph 'sub' is called 'sub/x'. Throws

@@ -229,8 +229,8 @@ class Runtime {
   Graph capture(const std::function<void()>& tasks);
 
   // Prepares a graph for launches: validates it and copies it to device memory. The graph may be changed or destroyed afterwards. Throws
-  // errc::invalid_argument (a cycle, which the message lists; a buffer that was dropped; operators of another runtime), errc::stale_handle,
-  // errc::out_of_memory, errc::closed.
+  // errc::invalid_argument (a cycle, which the message lists; a buffer that was dropped; operators of another runtime; a gang of more
+  // groups than there are workers), errc::stale_handle, errc::out_of_memory, errc::closed.
   GraphExec instantiate(const Graph& graph);
   // Runs all nodes of a graph once, in order, as one task, which link, hard_link, drain and after order too. The ticket is complete when
   // all nodes are. Independent nodes still run after a failure; errc::task_failed names the first failed node. Uses the versions of

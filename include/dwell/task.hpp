@@ -16,7 +16,7 @@ struct GangSize {
   std::uint32_t count;
 };
 // Runs the task with a gang: `count` groups that run concurrently, each on a worker of its own, with barriers among them (Group::gang).
-// It begins when that many workers are free; a later gang begins after it, and other tasks run beside it. A gang cannot be a node of a
+// It begins when that many workers are free; a later gang begins after it, and other tasks run beside it. A gang may be a node of a
 // graph. A long-running gang, also one of a single group, should release its workers from time to time (Gang::yield). submit throws
 // errc::invalid_argument for more than RuntimeInfo::workers.
 constexpr GangSize gang(std::uint32_t count) { return GangSize{count}; }

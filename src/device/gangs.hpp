@@ -14,10 +14,14 @@
 // A lease with too few workers refuses a gang, whose shares then run nothing. A running gang has one of kMostGangs memories. If none is
 // free, the first gang in line waits for one, and the next gang to end hands its own over.
 //
+// A gang is a task of the ring, or a node of a graph. The line names it by a number: the ring index of a task, kOfNode and the cell of a
+// node's record. A node has counters and state beside its record instead of at a ring index, and its record is its held task.
+//
 // Room: the ready queue has a place for the shares of one gang, beyond those that other tasks may take.
 // Modelled in tests/model/gangs.pml.
 #pragma once
 
+#include "device/graph_places.hpp"
 #include "device/held.hpp"
 #include "device/ready_queue.hpp"
 #include "device/seat.hpp"
@@ -28,6 +32,32 @@ inline constexpr u32 kRefused = 1U << 31U;    // in Wide::joined: the gang does 
 inline constexpr u32 kDissolved = 1U << 30U;  // the same: it is assembled anew when all shares are gone
 inline constexpr u32 kWanted = 1U << 31U;     // in GangLine::memories
 inline constexpr u32 kNoMemory = ~0U;
+inline constexpr u32 kOfNode = 1U << 31U;  // in a gang's number
+
+// ---- Gangs by their numbers ------------------------------------------------------------------------------------------------------
+
+DWELL_DEVICE bool is_node(u32 number) { return has(part::graphs) && (number & kOfNode) != 0; }
+DWELL_DEVICE Slot* record_of(const Lease& lease, u32 number) {
+  return pointer_to_global<Slot>(graph::address_of(lease, number & ~kOfNode));
+}
+DWELL_DEVICE NodeGang* node_of(const Lease& lease, u32 number) {
+  Slot* const record = record_of(lease, number);
+  return graph::gang(record, load<Order::relaxed, Scope::device>(&record->quad[0].word[1]) & 0xFU);
+}
+// The first quad of its task.
+DWELL_DEVICE const Quad& head_of(const Lease& lease, u32 number) {
+  return is_node(number) ? record_of(lease, number)->quad[0] : lease.held[number].quad[0];
+}
+DWELL_DEVICE Wide* wide_of(const Lease& lease, u32 number) {
+  return is_node(number) ? &node_of(lease, number)->shares.groups : lease.wide + number;
+}
+DWELL_DEVICE GangState* state_of(const Lease& lease, u32 number) {
+  return is_node(number) ? &node_of(lease, number)->state : lease.gang_states + number;
+}
+// The number of the gang whose share is in `frame`.
+DWELL_DEVICE u32 number_of(const Lease& lease, const Frame& frame) {
+  return frame.header().source == source::node_member ? kOfNode | frame.position() : index_of(frame.position(), lease.ring_shift);
+}
 
 DWELL_DEVICE u32* memory_of(const Lease& lease, const Wide& wide) {
   return lease.gang_memory + static_cast<u64>(wide.memory) * gang_words(lease.max_workers);
@@ -35,14 +65,14 @@ DWELL_DEVICE u32* memory_of(const Lease& lease, const Wide& wide) {
 
 // ---- Memories. Called by one thread ----------------------------------------------------------------------------------------------
 
-// Takes a memory for the gang at this index, the first in line. kNoMemory: the next gang to end hands its own over.
-DWELL_DEVICE u32 take_memory(const Lease& lease, u32 index) {
+// Takes a memory for the gang with this number, the first in line. kNoMemory: the next gang to end hands its own over.
+DWELL_DEVICE u32 take_memory(const Lease& lease, u32 number) {
   GangLine& line = lease.control->gangs;
   u32 now = load<Order::relaxed, Scope::device>(&line.memories);
   for (;;) {
     u32 memory = 0;
     while (memory < kMostGangs && (now >> memory & 1U) != 0) ++memory;
-    if (memory == kMostGangs) store<Order::relaxed, Scope::device>(&line.first, index);
+    if (memory == kMostGangs) store<Order::relaxed, Scope::device>(&line.first, number);
     // acq_rel: acquires the effects of the memory's last gang; releases `first`, and the held task. Pairs with give_memory.
     const u32 seen = compare_exchange<Order::acq_rel>(&line.memories, now, now | (memory == kMostGangs ? kWanted : 1U << memory));
     if (seen == now) return memory == kMostGangs ? kNoMemory : memory;
@@ -50,15 +80,15 @@ DWELL_DEVICE u32 take_memory(const Lease& lease, u32 index) {
   }
 }
 
-// Gives back the memory of an ended gang. True if the first in line has it now, whose index is stored to `index`.
-DWELL_DEVICE bool give_memory(const Lease& lease, u32 memory, u32* index) {
+// Gives back the memory of an ended gang. True if the first in line has it now, whose number is stored to `number`.
+DWELL_DEVICE bool give_memory(const Lease& lease, u32 memory, u32* number) {
   GangLine& line = lease.control->gangs;
   u32 now = load<Order::relaxed, Scope::device>(&line.memories);
   for (;;) {
     const bool wanted = (now & kWanted) != 0;
     const u32 seen = compare_exchange<Order::acq_rel>(&line.memories, now, wanted ? now & ~kWanted : now & ~(1U << memory));
     if (seen == now) {
-      if (wanted) *index = load<Order::relaxed, Scope::device>(&line.first);
+      if (wanted) *number = load<Order::relaxed, Scope::device>(&line.first);
       return wanted;
     }
     now = seen;
@@ -67,13 +97,14 @@ DWELL_DEVICE bool give_memory(const Lease& lease, u32 memory, u32* index) {
 
 // ---- The line --------------------------------------------------------------------------------------------------------------------
 
-// Removes the gang at this index, whose assembly is over, from the line. Returns the next one's index plus 1, or 0. Called by one thread.
-DWELL_DEVICE u32 leave_line(const Lease& lease, u32 index) {
-  u32* const behind = &lease.wide[index].behind;
+// Removes the gang with this number, whose assembly is over, from the line. Returns the next one's number plus 1, or 0. Called by one
+// thread.
+DWELL_DEVICE u32 leave_line(const Lease& lease, u32 number) {
+  u32* const behind = &wide_of(lease, number)->behind;
   if (load<Order::relaxed, Scope::device>(behind) == 0 &&
-      compare_exchange<Order::acq_rel>(&lease.control->gangs.last, index + 1, 0U) == index + 1)
+      compare_exchange<Order::acq_rel>(&lease.control->gangs.last, number + 1, 0U) == number + 1)
     return 0;
-  // Acquire: the held task of the next gang. Pairs with stand_in_line, whose caller is at most between two stores.
+  // Acquire: the held task of the next gang. Pairs with line_up, whose caller is at most between two stores.
   for (u32 round = 0;; ++round) {
     const u32 next = load<Order::acquire, Scope::device>(behind);
     if (next != 0) return next;
@@ -81,21 +112,31 @@ DWELL_DEVICE u32 leave_line(const Lease& lease, u32 index) {
   }
 }
 
-// Returns why the gang at this index does not run: it is cancelled, or has more groups than there are workers. Called by one thread.
-DWELL_DEVICE i32 why_refused(const Lease& lease, u32 index) {
-  const Quad& head = lease.held[index].quad[0];
+// Returns why the gang with this number does not run: it is cancelled, or has more groups than there are workers. Called by one thread.
+DWELL_DEVICE i32 why_refused(const Lease& lease, u32 number) {
+  const Quad& head = head_of(lease, number);
   if ((load<Order::relaxed, Scope::device>(&head.word[1]) & flag::cancelled << 4U) != 0) return status::cancelled;
   return load<Order::relaxed, Scope::device>(&head.word[0]) >> 16U > lease.workers ? status::too_large : status::ok;
 }
 
-// Adds the shares of the gang at this index to the ready queue, to be assembled in `memory`. A refused gang, which is out of line, gets one
-// share that runs nothing. Called by all lanes.
-DWELL_DEVICE_COLD void share_out(const Lease& lease, u32 index, u32 memory, i32 why) {
-  Wide* const wide = lease.wide + index;
+// Loads the first slot of the gang with this number, with its level. Called by all lanes.
+DWELL_DEVICE void load_first(const Lease& lease, u32 number, TaskQuads* task) {
   // Of a held task word 2 is the position.
-  const u32 position = broadcast(load<Order::relaxed, Scope::device>(&lease.held[index].quad[0].word[2]));
+  if (!is_node(number))
+    return load_held(lease, task, broadcast(load<Order::relaxed, Scope::device>(&head_of(lease, number).word[2])), 0, 1);
+  const Slot* const record = record_of(lease, number);
+  for (u32 i = 0; i < TaskQuads::kEach && i * kLanes + lane() < 4; ++i)
+    task->quad[i] = load_quad<Scope::device>(&record->quad[i * kLanes + lane()]);
+  if (lane() == 0) task->quad[0].word[0] |= graph::level_of(lease, graph::base_of(record));
+  sync_lanes();
+}
+
+// Adds the shares of the gang with this number to the ready queue, to be assembled in `memory`. A refused gang, which is out of line, gets
+// one share that runs nothing. Called by all lanes.
+DWELL_DEVICE_COLD void share_out(const Lease& lease, u32 number, u32 memory, i32 why) {
+  Wide* const wide = wide_of(lease, number);
   TaskQuads task;
-  load_held(lease, &task, position, 0, 1);
+  load_first(lease, number, &task);
   Header share = Header::from(broadcast(task.quad[0].word[0]), broadcast(task.quad[0].word[1]));
   const u32 groups = share.groups;
   const bool runs = why == status::ok;
@@ -105,15 +146,20 @@ DWELL_DEVICE_COLD void share_out(const Lease& lease, u32 index, u32 memory, i32 
     for (u32 i = lane(); i < groups; i += kLanes) store<Order::relaxed, Scope::device>(gang_member(words, i), 0U);
     if (lane() == 0) {
       store<Order::relaxed, Scope::device>(words + kGangYields, 0U);
-      store<Order::relaxed, Scope::device>(words + kGangResumed, load<Order::relaxed, Scope::device>(&lease.gang_states[index].resumed));
+      const GangState* const state = state_of(lease, number);
+      store<Order::relaxed, Scope::device>(words + kGangResumed, load<Order::relaxed, Scope::device>(&state->resumed));
       for (u32 i = 0; i < kGangStateWords; ++i)
-        store<Order::relaxed, Scope::device>(words + kGangState + i,
-                                             load<Order::relaxed, Scope::device>(&lease.gang_states[index].word[i]));
+        store<Order::relaxed, Scope::device>(words + kGangState + i, load<Order::relaxed, Scope::device>(&state->word[i]));
     }
     sync_lanes();
   }
-  share.source = source::member;
-  share.flags &= ~(flag::order | flag::cancelled);  // too late to cancel it now
+  if (is_node(number)) {
+    share.source = source::node_member;
+    share.flags = (share.flags & ~flag::control::gang) | flag::memory;  // whoever takes it acquires
+  } else {
+    share.source = source::member;
+    share.flags &= ~(flag::order | flag::cancelled);  // too late to cancel it now
+  }
   if (runs)
     share.flags |= flag::member::joins;
   else
@@ -133,47 +179,57 @@ DWELL_DEVICE_COLD void share_out(const Lease& lease, u32 index, u32 memory, i32 
   ready_queue::push_copies(lease, task, runs ? groups : 1);
 }
 
-// Assembles the gang at this index, the first in line, in `memory`, or in one that it takes (kNoMemory). Called by all lanes.
-DWELL_DEVICE_COLD void assemble(const Lease& lease, u32 index, u32 memory) {
+// Assembles the gang with this number, the first in line, in `memory`, or in one that it takes (kNoMemory). Called by all lanes.
+DWELL_DEVICE_COLD void assemble(const Lease& lease, u32 number, u32 memory) {
   for (;;) {
     i32 why = status::ok;
     u32 next = 0;  // in line, plus 1
     if (lane() == 0) {
-      if (memory == kNoMemory) memory = take_memory(lease, index);
-      if (memory != kNoMemory) why = why_refused(lease, index);
-      // Leave the line before the share is queued: once that has ended, the index is another task's.
-      if (why != status::ok) next = leave_line(lease, index);
+      if (memory == kNoMemory) memory = take_memory(lease, number);
+      if (memory != kNoMemory) why = why_refused(lease, number);
+      // Leave the line before the share is queued: once that has ended, the number is another task's.
+      if (why != status::ok) next = leave_line(lease, number);
     }
     memory = broadcast(memory);
     if (memory == kNoMemory) return;
     why = static_cast<i32>(broadcast(static_cast<u32>(why)));
-    share_out(lease, index, memory, why);
+    share_out(lease, number, memory, why);
     if (why == status::ok) return;
     // None is in line; but a gang may arrive meanwhile, and wait for the memory.
     u32 wanted = 0;
     if (lane() == 0 && next == 0 && give_memory(lease, memory, &wanted)) next = wanted + 1;
     next = broadcast(next);
     if (next == 0) return;
-    index = next - 1;
+    number = next - 1;
   }
 }
 
-// Appends the gang at `position`, of which `task` holds the first slot, to the line. Called by all lanes.
-DWELL_DEVICE_COLD void stand_in_line(const Lease& lease, const TaskQuads& task, u32 position) {
-  const u32 index = index_of(position, lease.ring_shift);
-  hold(lease, task, position, 1);
+// Appends the gang with this number to the line. Called by all lanes.
+DWELL_DEVICE_COLD void line_up(const Lease& lease, u32 number) {
   sync_lanes();
   u32 first = 0;
   if (lane() == 0) {
-    store<Order::relaxed, Scope::device>(&lease.wide[index].behind, 0U);
+    store<Order::relaxed, Scope::device>(&wide_of(lease, number)->behind, 0U);
     fence<Scope::device>();  // the held task, which other lanes have stored, and what it has waited for
-    const u32 before = exchange<Order::acq_rel>(&lease.control->gangs.last, index + 1);
+    const u32 before = exchange<Order::acq_rel>(&lease.control->gangs.last, number + 1);
     if (before != 0)
-      store<Order::release, Scope::device>(&lease.wide[before - 1].behind, index + 1);
+      store<Order::release, Scope::device>(&wide_of(lease, before - 1)->behind, number + 1);
     else
       first = 1;
   }
-  if (broadcast(first) != 0) assemble(lease, index, kNoMemory);
+  if (broadcast(first) != 0) assemble(lease, number, kNoMemory);
+}
+
+// The same for the gang of the ring at `position`, of which `task` holds the first slot.
+DWELL_DEVICE_COLD void stand_in_line(const Lease& lease, const TaskQuads& task, u32 position) {
+  hold(lease, task, position, 1);
+  line_up(lease, index_of(position, lease.ring_shift));
+}
+
+// The same for the gang that runs the node whose record is at this cell of the arena, which has not yielded in this run.
+DWELL_DEVICE_COLD void stand_in_line(const Lease& lease, u32 cell) {
+  if (lane() == 0) store<Order::relaxed, Scope::device>(&state_of(lease, kOfNode | cell)->resumed, 0U);
+  line_up(lease, kOfNode | cell);
 }
 
 // ---- Workers. Called by one thread -----------------------------------------------------------------------------------------------
@@ -248,21 +304,21 @@ DWELL_DEVICE_COLD Joined join(const Lease& lease, Wide* wide, u32 groups, u32 me
 }
 
 // Assembles the next gang in line. Called by all lanes of the worker that joined last.
-DWELL_DEVICE_COLD void assemble_next(const Lease& lease, u32 index) {
+DWELL_DEVICE_COLD void assemble_next(const Lease& lease, u32 number) {
   u32 next = 0;
-  if (lane() == 0) next = leave_line(lease, index);
+  if (lane() == 0) next = leave_line(lease, number);
   next = broadcast(next);
   if (next != 0) assemble(lease, next - 1, kNoMemory);
 }
 
 // Gives back the memory of an ended gang, and assembles the gang that waits for it. Called by all lanes.
 DWELL_DEVICE_COLD void end(const Lease& lease, u32 memory) {
-  u32 index = 0;
+  u32 number = 0;
   u32 assembles = 0;
-  if (lane() == 0) assembles = give_memory(lease, memory, &index) ? 1 : 0;
+  if (lane() == 0) assembles = give_memory(lease, memory, &number) ? 1 : 0;
   assembles = broadcast(assembles);
-  index = broadcast(index);
-  if (assembles != 0) assemble(lease, index, memory);
+  number = broadcast(number);
+  if (assembles != 0) assemble(lease, number, memory);
 }
 
 }  // namespace dwell::device::gangs

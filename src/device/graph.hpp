@@ -15,13 +15,15 @@
 // node it pops from the overflow only if it counts in `pending` for it. A worker that has pushed there does, and pops until none is left.
 //
 // Control nodes have no operator: they hold edges together. Workers take them like other nodes, but skip run_operator. A host node ends
-// when the host has answered (host_nodes.hpp). Until then it holds the launch open, but occupies no worker.
+// when the host has answered (host_nodes.hpp), and a node that a gang runs when all groups have ended (members.hpp). Until then it holds
+// the launch open, but occupies no worker.
 //
 // Effects. A worker's fence releases a node's effects before the arrivals at its successors. The last arrival acquires them. The queue
 // hands nodes over with an acquire, and chains stay on their worker.
 #pragma once
 
 #include "device/completion.hpp"
+#include "device/gangs.hpp"
 #include "device/graph_arrivals.hpp"
 #include "device/host_nodes.hpp"
 #include "device/in_flight.hpp"
@@ -348,6 +350,9 @@ DWELL_DEVICE_COLD Follows proceed(const Lease& lease, Worker* worker, const Fram
           work.spread_flags = kQueued | (failed ? kFailed : 0U);
         }
         ends = false;
+      } else if (has(part::gangs) && !failed && (header.flags & flag::control::gang) != 0) {
+        gangs::stand_in_line(lease, from.position());
+        ends = false;  // the launch is held open by the gang, and no longer by this worker
       } else if (!failed && header.groups != 0) {
         share_groups(lease, frame, base, links.cell);
         return kFrame;
@@ -445,10 +450,10 @@ struct GraphTasks : SourceVerbs {
   static constexpr u32 kPart = part::graphs;
 
   static DWELL_DEVICE bool calls(const Header& header) { return header.source != source::control && !header.launches(); }
-  static DWELL_DEVICE bool goes_on(const Header& header) { return header.is_node() || header.launches(); }
+  static DWELL_DEVICE bool goes_on(const Header& header) { return header.source != source::launch || header.launches(); }
   static DWELL_DEVICE Follows proceed(const Behind& at) { return graph::proceed(at.lease, at.worker, *at.from, at.to, at.completes); }
   static DWELL_DEVICE Slot* record(const Lease& lease, const Header& header, u32 word2) {
-    return header.is_node() ? pointer_to_global<Slot>(graph::address_of(lease, word2)) : nullptr;
+    return header.source != source::launch ? pointer_to_global<Slot>(graph::address_of(lease, word2)) : nullptr;
   }
   // A launch that has its exec has begun.
   static DWELL_DEVICE bool may_cancel(const Header& header) {

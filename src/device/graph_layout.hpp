@@ -16,6 +16,8 @@
 // arguments: 0 to 2 a span, of which the first u32 is the value; then kBranchLast and kBranchChoices. A choice is links 1 to 3, in three
 // words. Its successors may lead back to the branch.
 //
+// A node that a gang runs (flag::control::gang) is a control node with groups. Its workers take it as shares (source::node_member).
+//
 // A host node (flag::control::host) is a control node too. Word 0 of its arguments is its number among the host nodes of the exec.
 //
 // A clock node (flag::control::clock) is a control node before or after a node that is timed. Words of its arguments: 0 and 1 the address
@@ -77,6 +79,13 @@ struct NodeShares {
   Wide successors;
 };
 static_assert(sizeof(NodeShares) <= kCell);
+
+// What a gang that runs a node has, in the two cells behind the slots.
+struct alignas(kCell) NodeGang {
+  alignas(kCell) NodeShares shares;
+  alignas(kCell) GangState state;
+};
+static_assert(sizeof(NodeGang) == 2 * kCell);
 
 // The first cells of an exec.
 struct alignas(128) GraphHead {

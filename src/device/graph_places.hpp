@@ -11,11 +11,16 @@ namespace dwell::device::graph {
 DWELL_DEVICE u64 address_of(const Lease& lease, u32 cell) { return lease.arena + offset_of(cell); }
 DWELL_DEVICE u32 cell_of(const Lease& lease, u64 address) { return static_cast<u32>((address - lease.arena) / kCell); }
 DWELL_DEVICE Slot* record(u64 base, u32 cell) { return pointer_to_global<Slot>(base + static_cast<u64>(cell) * kCell); }
+// The address of the exec that has a record.
+DWELL_DEVICE u64 base_of(const Slot* record) {
+  return address_in_global(record) - static_cast<u64>(load<Order::relaxed, Scope::device>(&record->quad[0].lap)) * kCell;
+}
 DWELL_DEVICE GraphHead* head(u64 base) { return pointer_to_global<GraphHead>(base); }
 DWELL_DEVICE NodeState* state(u64 base, u32 states, u32 cell) {
   return pointer_to_global<NodeState>(base + static_cast<u64>(states) * kCell) + (cell - kFirstRecord);
 }
 DWELL_DEVICE NodeShares* shares(Slot* record, u32 slots) { return reinterpret_cast<NodeShares*>(record + slots); }
+DWELL_DEVICE NodeGang* gang(Slot* record, u32 slots) { return reinterpret_cast<NodeGang*>(record + slots); }
 
 // Returns whether nodes may be added to the ready queue. Called by all lanes.
 DWELL_DEVICE bool has_room(const Lease& lease) {

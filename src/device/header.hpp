@@ -23,6 +23,7 @@ inline constexpr u32 control = 9;          // a graph: something for graph::proc
 inline constexpr u32 spawned = 10;         // an operator
 inline constexpr u32 spawned_launch = 11;  // an operator: the launch of a graph
 inline constexpr u32 token = 12;           // the levels: stands for any task that waits there
+inline constexpr u32 node_member = 13;     // a graph: of a node that a gang runs, the share of one worker
 
 inline constexpr u32 kCount = 16;
 inline constexpr u32 kMade = 8;  // the bit of those that were made on the device
@@ -68,6 +69,7 @@ inline constexpr u32 clock = 2;      // the clock is read (NodeTime)
 inline constexpr u32 host = 8;       // a callback of the host (host_nodes.hpp)
 inline constexpr u32 answered = 16;  // with host: it has returned; with cancelled too: it has thrown
 inline constexpr u32 branch = 512;   // a value says which successors the node has
+inline constexpr u32 gang = 2048;    // with groups: a gang runs the node, and the gang is to be put in line
 }  // namespace control
 }  // namespace flag
 
@@ -93,12 +95,12 @@ struct Header {
   // Returns whether the task was made on the device: it has no completion entry.
   DWELL_HOST_DEVICE bool is_made() const { return (source & source::kMade) != 0; }
   DWELL_HOST_DEVICE bool is_spawned() const { return (source & ~1U) == source::spawned; }
-  DWELL_HOST_DEVICE bool is_node() const { return (source & ~1U) == source::node; }
+  DWELL_HOST_DEVICE bool is_node() const { return (source & ~1U) == source::node || source == source::node_member; }
   DWELL_HOST_DEVICE bool is_launch() const { return source == source::launch || source == source::spawned_launch; }
   // Returns whether the task launches a graph. False for a cancelled launch: it runs nothing.
   DWELL_HOST_DEVICE bool launches() const { return is_launch() && !runs_nothing(); }
   // Returns whether a gang runs the task. False for a cancelled gang: it runs nothing.
-  DWELL_HOST_DEVICE bool is_gang() const { return (source & ~1U) == source::gang && !runs_nothing(); }
+  DWELL_HOST_DEVICE bool is_gang() const { return ((source & ~1U) == source::gang || source == source::node_member) && !runs_nothing(); }
   // Returns whether no group of a shared task runs.
   DWELL_HOST_DEVICE bool runs_nothing() const { return (flags & flag::cancelled) != 0 || groups == 0; }
   // Returns whether the operator of a task of the host is skipped. `failed`: a predecessor of the task has failed.

@@ -34,7 +34,7 @@ class Capture final : public runtime::Recorder {
   std::uint64_t record(detail::OperatorState& op, const detail::Task& task) override {
     const auto node = static_cast<std::uint32_t>(graph_.nodes.size());
     if (node >= detail::kMostNodes) detail::throw_too_many_nodes();
-    if ((task.flags & detail::kSource) != 0)
+    if ((task.flags & detail::kSource) != 0 && !detail::is_of(task.flags, detail::kGang))
       throw Error(errc::unsupported,
                   "capture: " + std::string(runtime::source_of(task.flags).name) + " cannot be captured: submit it apart from the graph");
     if (failure_) std::rethrow_exception(failure_);
@@ -62,7 +62,7 @@ class Capture final : public runtime::Recorder {
     for (std::uint32_t i = 0; i < task.words; ++i) graph_.words.push_back(word(task, i));
     see_memory(op, task, node);
     graph_.execs.insert(graph_.execs.end(), task.execs, task.execs + task.exec_count);
-    constexpr std::uint32_t kKept = detail::kWide | detail::kSystem | detail::kMemory;
+    constexpr std::uint32_t kKept = detail::kWide | detail::kSystem | detail::kMemory | detail::kSource;
     graph_.nodes.push_back({static_cast<std::uint32_t>(first), task.words, place_of(op), detail::kNoName,
                             static_cast<std::uint16_t>(task.groups), static_cast<std::uint16_t>(task.flags & kKept)});
     ends_.push_back(true);

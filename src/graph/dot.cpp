@@ -76,7 +76,8 @@ std::string dot_of(const detail::GraphData& graph, const Times* times) {
     const std::string name = node.name != detail::kNoName ? escaped(graph.names[node.name]) : std::string();
     const auto with_name = [&](const std::string& what) {
       std::string label = (name.empty() ? name : name + "\\n") + what;
-      if (node.groups > 1) label += "\\n" + std::to_string(node.groups) + " groups";
+      if (!node.is_alone() && node.groups != 0)
+        label += "\\n" + (node.is_gang() ? "gang of " + std::to_string(node.groups) : std::to_string(node.groups) + " groups");
       if (times != nullptr) label += time_of(times->nodes[i]);
       return label;
     };

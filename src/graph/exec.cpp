@@ -129,6 +129,7 @@ void ExecState::update(const GraphData& other) {
     const auto& its = other.nodes[node];
     if (other.operator_of(node) != graph.operator_of(node)) differs("node " + graph.text_of(node) + " has another operator");
     if ((its.op == kHostNode) != (mine.op == kHostNode)) differs("node " + graph.text_of(node) + " is a host node in one of them only");
+    if (its.is_gang() != mine.is_gang()) differs("a gang runs node " + graph.text_of(node) + " in one of them only");
     if (its.groups != mine.groups) differs("node " + graph.text_of(node) + " has another number of groups");
     if (its.flags != mine.flags) differs("node " + graph.text_of(node) + " has buffers in another kind of memory");
   }

@@ -65,16 +65,17 @@ DeviceValue::DeviceValue(const BufferView& view) : parts_(view.use_, view.words_
 }
 
 Node Graph::add(const Operator<>& op, const Arguments& arguments) {
-  constexpr std::uint32_t kOrder = detail::kLink | detail::kHard | detail::kDrain | detail::kAfter | detail::kSource | detail::kLevel;
+  constexpr std::uint32_t kOrder = detail::kLink | detail::kHard | detail::kDrain | detail::kAfter | detail::kLevel;
   detail::GraphData& data = *data_;
   const std::uint32_t place = data.place_of(op.state_);
   const std::vector<Parameter>& given = arguments.parameters();
   detail::check_node_arguments(op, given.data(), static_cast<std::uint32_t>(given.size()));
   const Arguments::List& list = arguments.list_;
-  if ((list.flags & kOrder) != 0)
+  const bool is_other = (list.flags & detail::kSource) != 0 && !detail::is_of(list.flags, detail::kGang);
+  if (is_other || (list.flags & kOrder) != 0)
     throw Error(errc::invalid_argument,
-                "a node takes groups alone: use `after` for its order, launch the graph with a priority, and submit a task that is "
-                "repeated or run by a gang",
+                "a node takes groups or a gang alone: use `after` for its order, launch the graph with a priority, and submit a task "
+                "that is repeated",
                 {"operator", op.name()});
   if (arguments.shell_ != nullptr && arguments.shell_ != data.shell) detail::throw_foreign_arguments(arguments.shell_);
   const auto index = static_cast<std::uint32_t>(data.nodes.size());

@@ -42,7 +42,13 @@ GraphExec Runtime::instantiate(const Graph& graph) {
   }
   if (data.operators.empty() && core->keeper().workers() == 0)
     throw Error(errc::invalid_argument, "instantiate: the runtime has no operator, so that nothing runs: define one first");
-  core->registry().need(device::part::graphs);  // an operator may launch it
+  std::uint32_t parts = device::part::graphs;  // an operator may launch it
+  for (const detail::GraphData::NodeData& node : data.nodes) {
+    if (!node.is_gang()) continue;
+    core->check_gang(node.groups);
+    parts |= device::part::gangs;
+  }
+  core->registry().need(parts);
   core->graphs().collect(core->queue().reaped());
   auto state = core->with_memory([&] { return std::make_shared<detail::ExecState>(*core, shell_, data); });
   state->publish(*core);

@@ -94,7 +94,7 @@ void Layout::find_cycle(const GraphData& graph) const {
 }
 
 bool Layout::continues(const GraphData& graph, std::uint32_t next) const {
-  return in_degree_[next] == 1 && graph.nodes[next].groups == 1 && slots_for(graph.nodes[next].words) <= device::kChainSlots;
+  return in_degree_[next] == 1 && graph.nodes[next].is_alone() && slots_for(graph.nodes[next].words) <= device::kChainSlots;
 }
 
 std::size_t Layout::edges_for(const GraphData& graph, std::uint32_t node) const {
@@ -106,9 +106,10 @@ std::size_t Layout::edges_for(const GraphData& graph, std::uint32_t node) const 
   return edges;
 }
 
-bool Layout::is_shared(const GraphData& graph, std::uint32_t node) const {
+std::uint32_t Layout::shared_cells(const GraphData& graph, std::uint32_t node) const {
   const GraphData::NodeData& data = graph.nodes[node];
-  return data.groups > 1 || (degree(node) > kFewSuccessors && data.op != detail::kBranch);
+  if (data.is_gang()) return sizeof(device::NodeGang) / kCell;
+  return data.groups > 1 || (degree(node) > kFewSuccessors && data.op != detail::kBranch) ? 1 : 0;
 }
 
 void Layout::place(const GraphData& graph) {
@@ -126,12 +127,12 @@ void Layout::place(const GraphData& graph) {
       const GraphData::NodeData& data = graph.nodes[node];
       const std::uint32_t out = degree(node);
       cell_[node] = static_cast<std::uint32_t>(at);
-      at += slots_for(data.words) + (is_shared(graph, node) ? 1 : 0);
+      at += slots_for(data.words) + shared_cells(graph, node);
       edges += edges_for(graph, node);
       if (out == 0) ++sinks_;
       if (data.words > detail::kMaxWords) blocks += cells_for(data.words * sizeof(std::uint32_t));
       if (at > device::kMostCells) break;
-      if (out != 1 || data.groups != 1) break;
+      if (out != 1 || !data.is_alone()) break;
       const std::uint32_t next = successor_[first_[node]] & ~kOnly;
       if (!continues(graph, next) || cell_[next] != 0) break;
       chained_[node] = true;

@@ -57,9 +57,9 @@ class Layout {
   bool continues(const detail::GraphData& graph, std::uint32_t next) const;
   std::uint32_t degree(std::uint32_t node) const { return first_[node + 1] - first_[node]; }
 
-  // Returns the number of edge entries of a node, and whether the cell after its record holds the state of shared work.
+  // Returns the number of edge entries of a node, and the cells after its record with the state of shared work.
   std::size_t edges_for(const detail::GraphData& graph, std::uint32_t node) const;
-  bool is_shared(const detail::GraphData& graph, std::uint32_t node) const;
+  std::uint32_t shared_cells(const detail::GraphData& graph, std::uint32_t node) const;
 
   // Successors by node, in one array: those of node i are successor_[first_[i] .. first_[i + 1]). With kOnly where an edge leads back.
   std::vector<std::uint32_t> first_;

@@ -52,10 +52,11 @@ class Layout::Writer {
     const GraphData::NodeData& data = graph_.nodes[node];
     const std::uint32_t cell = at_.cell_[node];
     const std::uint32_t slots = slots_for(data.words);
-    std::uint32_t flags = data.flags;
+    std::uint32_t flags = data.flags & Header::kFlagMask;
     // A node of several groups becomes one when these are shared out.
-    const bool control = data.groups != 1;
+    const bool control = !data.is_alone();
     if (control) flags |= flag::share;
+    if (data.is_gang()) flags |= flag::control::gang;
     if (at_.chained_[node]) flags |= flag::node::chain;
     const bool is_branch = data.op == detail::kBranch;
     if (is_branch) flags |= flag::control::branch;
@@ -75,7 +76,7 @@ class Layout::Writer {
     } else {
       write_record(cell, header, links, words);
     }
-    if (at_.is_shared(graph_, node)) clear(cell + slots, 1);
+    clear(cell + slots, at_.shared_cells(graph_, node));
     if (is_branch) write_choices(*branch);
     if (is_host) store(at_.word_at(graph_, node, 0), host_nodes_++);
     if (at_.in_degree_[node] > 1) {

@@ -66,6 +66,7 @@ class Core {
     return tasks_->intake().launch_graph(words, changes, flags, groups, waits, switches, name);
   }
   // The following take the words of tickets (dwell/ticket.hpp), and throw as Devices::of.
+  void check_gang(std::uint32_t groups) { tasks_->intake().check_gang(groups); }
   bool cancel(std::uint64_t word) { return tasks_of(word).intake().cancel(on_device(word)); }
 
   // Their ends, as in Ends and Outcomes.

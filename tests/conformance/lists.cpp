@@ -125,9 +125,10 @@ TEST_P(ListsTest, GraphNodesTakeAndChangeThem) {
   DWELL_EXPECT_ERROR(exec.set(first, 1, Arguments().add(1U).add(1U)), errc::invalid_argument, HasSubstr("one argument"));
 
   DWELL_EXPECT_ERROR(graph.add(append, Arguments().add(number)), errc::signature_mismatch, HasSubstr("2 arguments are needed"));
-  DWELL_EXPECT_ERROR(graph.add(append, Arguments().add(number).add(1U).add(link)), errc::invalid_argument, HasSubstr("takes groups alone"));
-  DWELL_EXPECT_ERROR(graph.add(append, Arguments().add(number).add(1U).add(gang(1))), errc::invalid_argument,
-                     HasSubstr("takes groups alone"));
+  DWELL_EXPECT_ERROR(graph.add(append, Arguments().add(number).add(1U).add(link)), errc::invalid_argument,
+                     HasSubstr("takes groups or a gang alone"));
+  DWELL_EXPECT_ERROR(graph.add(append, Arguments().add(number).add(1U).add(repeat(2))), errc::invalid_argument,
+                     HasSubstr("takes groups or a gang alone"));
   EXPECT_EQ(graph.size(), 2U);
 
   // A dropped buffer is detected, as with typed arguments.

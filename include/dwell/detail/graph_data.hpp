@@ -35,7 +35,11 @@ struct GraphData {
     std::uint32_t op;      // place in `operators`, or what a control node is
     std::uint32_t name;    // place in `names`, or kNoName
     std::uint16_t groups;  // 0 of a control node
-    std::uint16_t flags;
+    std::uint16_t flags;   // as Task::flags
+
+    bool is_gang() const { return is_of(flags, kGang); }
+    // Returns whether one worker alone runs its operator.
+    bool is_alone() const { return groups == 1 && !is_gang(); }
   };
   // Memory of a buffer that a node names, and maybe nodes behind it.
   struct Use {

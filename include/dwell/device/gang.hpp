@@ -14,6 +14,7 @@
 #pragma once
 
 #include <dwell/device/group.hpp>
+#include <dwell/device/log_line.hpp>
 #include <dwell/device/timeline.hpp>
 
 namespace dwell {
@@ -40,7 +41,8 @@ DWELL_DEVICE void note_barrier(Context* context, u64 begun, u32 barrier) {
 #else
   const u32* const arguments = context->arguments;
 #endif
-  put_event(&context->events, begun, time_since(begun), Event::kBarrier, arguments[-1], barrier);
+  const u32 of_node = log_made_in(arguments[-2]) != 0 ? Event::kOfNode : 0;
+  put_event(&context->events, begun, time_since(begun), Event::kBarrier, arguments[-1], barrier | of_node);
 }
 
 DWELL_DEVICE u32* gang_member(u32* memory, u32 rank) { return memory + (1 + kGangBarriers) * kGangLine + rank * kGangMember; }

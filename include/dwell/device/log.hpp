@@ -51,7 +51,7 @@ class LogWriter {
         }
         place = place_of(static_cast<u32>(first));
       }
-      if (log_source_in(word1) == kLogNode) put_launch(word2, &word1, &upper);
+      if (log_source_in(word1) == kLogNode || log_source_in(word1) == kLogMember) put_launch(word2, &word1, &upper);
     }
     compute_here(&upper);
     u32 word[kSlots * kLogSlotWords] = {};

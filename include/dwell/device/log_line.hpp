@@ -35,6 +35,7 @@ struct LogHead {
 // Constants of headers and graphs that lines need (src/device/header.hpp, graph_layout.hpp). log_format.cpp compares them.
 DWELL_CONSTANT u32 kLogSourceShift = 16;
 DWELL_CONSTANT u32 kLogNode = 8;      // source of a node with an operator; its bit is set in all sources of tasks made on the device
+DWELL_CONSTANT u32 kLogMember = 13;   // source of a share of a node that a gang runs
 DWELL_CONSTANT u32 kLogLaunched = 9;  // source of a node without an operator, which logs nothing
 DWELL_CONSTANT u32 kLogCell = 64;     // bytes
 DWELL_CONSTANT u32 kLogHead = 32;     // offset in a graph's head of the launch's position and header, in bytes

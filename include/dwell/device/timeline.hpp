@@ -23,6 +23,7 @@ struct alignas(32) Event {
   static constexpr u32 kBegin = ~4U;
   static constexpr u32 kComplete = ~5U;
   static constexpr u32 kNeighbours = 1 + kGangBarriers;
+  static constexpr u32 kOfNode = 1U << 31U;  // in the number of a barrier: the position names a node
   Quad quad[2];
 };
 

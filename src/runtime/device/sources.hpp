@@ -35,6 +35,7 @@ constexpr std::array<SourceRow, device::source::kCount> sources() {
   all[source::control] = {"a node without an operator", part::graphs};
   all[source::spawned] = {"a task that an operator has made", part::spawn};
   all[source::spawned_launch] = {"a launch that an operator has made", part::spawn | part::graphs};
+  all[source::node_member] = {"the share of a gang that runs a node", part::gangs | part::graphs};
   all[source::token] = {"a token", part::levels};
   return all;
 }

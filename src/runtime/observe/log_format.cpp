@@ -22,7 +22,8 @@ static_assert(device::kLogCell == device::kCell && device::kLogHead == offsetof(
                   device::kLogHead % sizeof(device::Quad) == 0,
               "a line of a node finds its launch in one quad");
 static_assert(device::kLogSourceShift == device::Header::kSourceShift && device::kLogNode == device::source::node &&
-                  device::kLogNode == device::source::kMade && device::kLogLaunched == device::source::control,
+                  device::kLogNode == device::source::kMade && device::kLogLaunched == device::source::control &&
+                  device::kLogMember == device::source::node_member,
               "a line knows the sources of nodes");
 
 LogType type_of(std::uint32_t types, std::uint32_t index) { return static_cast<LogType>(types >> (4 * index) & 0xFU); }

@@ -334,8 +334,11 @@ TraceEvent Timeline::event_of(const Event& from, std::uint32_t worker) {
     event.count = word2;
   } else if (what == Event::kBarrier) {
     event.kind = TraceEvent::Kind::barrier;
-    event.id = position_of(word1);
-    event.name = name(word2 == 0 ? "sync" : word2 < Event::kNeighbours ? "sync, barrier " + std::to_string(word2 - 1) : "sync_neighbours");
+    const std::uint32_t barrier = word2 & ~Event::kOfNode;
+    event.id = barrier != word2 ? word1 : position_of(word1);
+    event.name = name(barrier == 0                   ? "sync"
+                      : barrier < Event::kNeighbours ? "sync, barrier " + std::to_string(barrier - 1)
+                                                     : "sync_neighbours");
   } else {
     event.kind = header.is_spawned()                         ? TraceEvent::Kind::spawned
                  : header.is_node()                          ? TraceEvent::Kind::node

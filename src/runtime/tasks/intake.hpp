@@ -75,6 +75,9 @@ class Intake {
   // As Runtime::cancel, for a position or the number of a launch.
   bool cancel(std::uint64_t position);
 
+  // Throws errc::invalid_argument for a gang that has more groups than there are workers.
+  void check_gang(std::uint32_t groups) const;
+
  private:
   // Calls try_submit, which places tasks, until it returns true.
   template <class TrySubmit>
@@ -85,8 +88,6 @@ class Intake {
   // Throws errc::unsupported for a priority without Options::priorities, errc::invalid_argument for a captured ticket in `after` and one of
   // a device that the runtime does not have.
   void check(const detail::Task& task) const;
-  // Throws errc::invalid_argument for a gang that has more groups than there are workers.
-  void check_gang(std::uint32_t groups) const;
 
   const Parts parts_;
 };
