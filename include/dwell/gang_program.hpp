@@ -61,22 +61,28 @@ struct GangSettings {
   // the next run stays in the members.
   std::uint32_t repeats = 1;
   std::vector<GangSlices> slices = {};  // inputs and outputs of each run
+  // Workers of the resident loop are the members, so that a graph has the program as a node (Graph::add), and `launch` makes a task of it.
+  // A member's memory is Options::scratch_bytes, and there are as many members as workers at most. On a CPU each program runs in the loop.
+  bool in_loop = false;
 };
 
 // Runs the operations of a list on the memory that they name, as one program. On CUDA it is an ordinary kernel: a gang of thread blocks,
-// its members, which are all on the device at once. On the CPU it is a task. Each member runs most steps on its own copies of small
+// its members, which are all on the device at once. With GangSettings::in_loop it is a gang of the loop's workers: a task, or a node of a
+// graph (Graph::add). On the CPU it is a task. Each member runs most steps on its own copies of small
 // tensors, so dependent steps cross no member. Members share large products and large tensors out (docs/loops.md).
 //
 // Elementwise operations give the bits that the batch's tasks give. Sums of products and of rows are added in another order, the same in
 // each run of the same plan; on a CPU it depends on the width of the processor's vectors too.
 //
-// Members may be called from any thread; runs of one program must not overlap: they are ordered by their stream, or by their tickets.
+// Members may be called from any thread; runs of one program must not overlap: they are ordered by their stream, by their tickets, or by
+// the edges of a graph. Launches of one exec do not overlap; those of two execs with the same program may.
 class GangProgram {
  public:
   // Plans and compiles; waits for the compiler. `needed`: whether someone may read this memory behind a run; other results are not stored.
   // The memory that the operations name must live as long as the program and its runs. Throws errc::unsupported with the reason if the
   // operations do not fit a gang: an operation without a form (an index, 16-bit products, long rows), tensors beyond a member's memory, and
-  // for a single member an operation that is too large (docs/loops.md has the limits). Throws errc::closed, errc::out_of_memory, and as
+  // for a single member an operation that is too large (docs/loops.md has the limits). In the loop the reason may be
+  // Options::scratch_bytes; it tells how many bytes would do. Throws errc::closed, errc::out_of_memory, and as
   // Runtime::compile. errc::invalid_argument for no repeats, and for slices that are not as GangSlices says.
   GangProgram(Runtime& runtime, const OperationList& operations, const std::function<bool(const TensorView::Extent&)>& needed,
               const GangSettings& settings = {});
@@ -87,11 +93,13 @@ class GangProgram {
   GangProgram& operator=(const GangProgram&) = delete;
 
   // Runs the program once and returns at once. On CUDA in the user's stream (LaunchConfig::stream; null: the runtime's), behind what the
-  // stream has; on the CPU behind all tasks that have been submitted. Throws as the launch of a kernel, and as Runtime::submit.
+  // stream has; on the CPU and in the loop behind all tasks that have been submitted. Throws as the launch of a kernel, and as
+  // Runtime::submit; errc::invalid_argument for a stream with GangSettings::in_loop.
   Ticket launch(void* stream = nullptr) const;
 
   // Runs the program once in the user's stream, also while that is captured into a CUDA graph: cheaper, without a ticket (PreparedLaunch:
-  // the caller keeps the program until the stream has passed the run). On CUDA alone; throws errc::unsupported elsewhere.
+  // the caller keeps the program until the stream has passed the run). On CUDA alone, and not in the loop; throws errc::unsupported
+  // elsewhere.
   void enqueue(void* stream) const;
 
   // Runs the program once in the calling thread, and returns when it has run: cheaper than a task, which another thread takes up. It is
@@ -106,6 +114,7 @@ class GangProgram {
   const std::string& source() const noexcept;
 
  private:
+  friend class Graph;
   std::unique_ptr<tensor::GangState> state_;
 };
 

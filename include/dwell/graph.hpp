@@ -28,6 +28,7 @@
 
 namespace dwell {
 
+class GangProgram;
 class Graph;
 class GraphExec;
 class Runtime;
@@ -173,6 +174,11 @@ class Graph {
 
   // As above, with arguments collected at run time. Also throws errc::invalid_argument for modifiers other than groups(n) and gang(n).
   Node add(const Operator<>& op, const Arguments& arguments);
+
+  // Adds a program of a gang (gang_program.hpp, made with GangSettings::in_loop): one run of it. The program and the memory that it names
+  // live as long as the exec is launched. Throws as above, errc::invalid_argument for a program that is an ordinary kernel.
+  Node add(std::string_view name, const GangProgram& program);
+  Node add(const GangProgram& program);
 
   // Copies the current nodes of another graph, or of this one, into it. A node 'x' of a sub-graph 'sub' is called 'sub/x'. Throws
   // errc::invalid_argument for a graph of another runtime, and for too many nodes.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <dwell/error.hpp>
+#include <dwell/graph.hpp>
 
 #include "tensor/gang/compiled_gang.hpp"
 #include "tensor/gang/noted.hpp"
@@ -25,9 +26,11 @@ struct GangState {
   std::uint32_t steps = 0;
   std::uint32_t repeats = 1;
   std::shared_ptr<const Noted> noted;  // has memory that the operations name
-  // CUDA.
+  bool in_loop = false;
+  // CUDA: a kernel; in the loop.
   std::optional<gang::CompiledGang> gang;
   PreparedLaunch prepared;
+  std::optional<gang::GangInLoop> loop;
   // CPU. The function is the operator's, whose code stays as long as the runtime is open.
   std::string source;
   Operator<> op;
@@ -43,6 +46,21 @@ namespace {
 std::array<detail::LaunchArgument, 4> arguments_of(const GangState& state) {
   const gang::CompiledGang& gang = *state.gang;
   return {gang.list_argument(), gang::argument_of(gang.words_at), gang::argument_of(gang.numbers_at), gang::argument_of(state.repeats)};
+}
+
+// The program for the loop's workers. An operator more may leave the image with fewer of them: then it is planned anew.
+gang::Plan put_into_loop(GangState& state, const std::function<gang::Plan(const gang::Limits&)>& plan_of, gang::Limits limits) {
+  for (;;) {
+    gang::Plan plan = plan_of(limits);
+    if (const std::uint64_t bytes = gang::bytes_in_loop(plan); bytes > limits.local_bytes)
+      throw Error(errc::unsupported, "the program does not fit a gang: it takes " + std::to_string(bytes) +
+                                         " bytes of a worker's memory; Options::scratch_bytes gives it " +
+                                         std::to_string(limits.local_bytes));
+    state.loop.emplace(*state.runtime, plan);
+    const std::uint32_t workers = state.runtime->info().workers;
+    if (workers == 0 || plan.members <= workers) return plan;  // 0: no image yet; instantiate and submit check again
+    limits.most_members = workers;
+  }
 }
 
 std::uint32_t steps_of_run(const gang::Plan& plan, std::uint32_t repeats) {
@@ -77,17 +95,20 @@ GangProgram::GangProgram(Runtime& runtime, const OperationList& operations, cons
     : state_(std::make_unique<tensor::GangState>()) {
   using tensor::gang::Plan;
   if (settings.repeats == 0) throw Error(errc::invalid_argument, "GangSettings::repeats: a program runs its operations once at least");
-  tensor::gang::Limits limits = tensor::gang::limits_of(runtime);
+  tensor::gang::Limits limits = tensor::gang::limits_of(runtime, settings.in_loop);
   limits.members = settings.members;
   limits.repeats = settings.repeats;
   limits.slices = settings.slices;
-  const Plan plan = tensor::gang::plan_of(*operations.state_, needed, limits);
+  const auto plan_of = [&](const tensor::gang::Limits& its) { return tensor::gang::plan_of(*operations.state_, needed, its); };
   tensor::GangState& state = *state_;
   state.runtime = &runtime;
   state.noted = operations.state_;
+  state.in_loop = settings.in_loop;
+  const Plan plan = limits.on_cuda && settings.in_loop ? tensor::put_into_loop(state, plan_of, limits) : plan_of(limits);
   state.members = plan.members;
   state.repeats = settings.repeats;
   state.steps = tensor::steps_of_run(plan, settings.repeats);
+  if (state.loop) return;
   if (limits.on_cuda) {
     const tensor::gang::CompiledGang& gang = state.gang.emplace(runtime, plan);
     const auto arguments = tensor::arguments_of(state);
@@ -116,12 +137,21 @@ GangProgram& GangProgram::operator=(GangProgram&&) noexcept = default;
 
 Ticket GangProgram::launch(void* stream) const {
   const tensor::GangState& state = *state_;
+  if (state.in_loop && stream != nullptr)
+    throw Error(errc::invalid_argument, "a program in the loop (GangSettings::in_loop) runs in no stream: launch it without one");
+  if (state.loop) {
+    const tensor::gang::GangInLoop& loop = *state.loop;
+    if (state.members == 1) return state.runtime->submit(loop.op, loop.list, loop.words, loop.numbers, state.repeats, drain);
+    return state.runtime->submit(loop.op, loop.list, loop.words, loop.numbers, state.repeats, gang(state.members), drain);
+  }
   if (state.op) return state.runtime->submit(state.op, state.list, state.local, state.nothing, state.repeats, drain);
   return state.gang->launch(tensor::arguments_of(state), stream);
 }
 
 void GangProgram::enqueue(void* stream) const {
-  if (state_->op) throw Error(errc::unsupported, "a program of a gang is enqueued in streams of CUDA alone: launch it");
+  if (!state_->gang)
+    throw Error(errc::unsupported, state_->loop ? "a program in the loop (GangSettings::in_loop) is enqueued in no stream: launch it"
+                                                : "a program of a gang is enqueued in streams of CUDA alone: launch it");
   state_->prepared.enqueue(stream);
 }
 
@@ -136,6 +166,29 @@ void GangProgram::run() const {
 
 std::uint32_t GangProgram::members() const noexcept { return state_->members; }
 std::uint32_t GangProgram::steps() const noexcept { return state_->steps; }
-const std::string& GangProgram::source() const noexcept { return state_->gang ? state_->gang->source : state_->source; }
+const std::string& GangProgram::source() const noexcept {
+  return state_->gang ? state_->gang->source : state_->loop ? state_->loop->source : state_->source;
+}
+
+namespace tensor {
+namespace {
+
+// `name`: nothing, or the node's.
+template <class... Name>
+Node add_to(Graph& graph, const GangState& state, const Name&... name) {
+  if (state.gang)
+    throw Error(errc::invalid_argument,
+                "the program of a gang is an ordinary kernel, which no graph launches: make it with GangSettings::in_loop");
+  if (!state.loop) return graph.add(name..., state.op, state.list, state.local, state.nothing, state.repeats);
+  const gang::GangInLoop& loop = *state.loop;
+  if (state.members == 1) return graph.add(name..., loop.op, loop.list, loop.words, loop.numbers, state.repeats);
+  return graph.add(name..., loop.op, loop.list, loop.words, loop.numbers, state.repeats, dwell::gang(state.members));
+}
+
+}  // namespace
+}  // namespace tensor
+
+Node Graph::add(const GangProgram& program) { return tensor::add_to(*this, *program.state_); }
+Node Graph::add(std::string_view name, const GangProgram& program) { return tensor::add_to(*this, *program.state_, name); }
 
 }  // namespace dwell

@@ -10,6 +10,7 @@
 #include "tensor/gang/source.hpp"
 #include "tests/unit/cuda_test.hpp"
 #include "tests/unit/noted_operations.hpp"
+#include "tests/unit/operators.hpp"
 
 namespace dwell::jit {
 namespace {
@@ -56,6 +57,26 @@ TEST_P(CudaGangTest, ProbesOfCostsCompileWithoutWarnings) {
     unit.program = true;
     unit.options.contract = false;
     EXPECT_EQ(compiler.compile_module(unit).log, "") << source.text;
+  }
+}
+
+// As an operator of the loop's workers.
+TEST_P(CudaGangTest, ANetworkInTheLoopCompilesWithoutWarningsAndLinks) {
+  if (!compiles_for(GetParam())) GTEST_SKIP() << "this NVRTC does not compile for " << GetParam();
+  const tensor::NotedNetwork network;
+  for (const std::uint32_t members : {1U, 7U}) {
+    tensor::gang::Limits limits = tensor::on_a_gpu(members);
+    limits.in_loop = true;
+    limits.threads = 128;
+    const tensor::gang::Plan plan = tensor::gang::plan_of(
+        network.noted, [](const TensorView::Extent&) { return true; }, limits);
+    const tensor::gang::Source source = tensor::gang::source_of(plan, tensor::gang::Runner::loop);
+    Unit unit = unit_of(source.name, source.text, source.name + "_1");
+    unit.options.contract = false;
+    const Object object = compiler_for(GetParam()).compile(unit);
+    EXPECT_EQ(object.log, "") << source.text;
+    const Image image = compiler_for(GetParam()).link(std::vector<Opcode>{&object});
+    EXPECT_EQ(image.resources.barriers, 3U) << "the loop's own; a block's barrier would wait for the control warp";
   }
 }
 

@@ -10,6 +10,12 @@
 #include <dwell/device/atomic.hpp>
 #include <dwell/device/platform.hpp>
 
+// A member is a thread block; with DWELL_MEMBER_IN_LOOP it is a worker of the loop, whose barriers are those of its group. The program's
+// text says which, before it includes this.
+#if !defined(DWELL_MEMBER_IN_LOOP)
+#define DWELL_MEMBER_IN_LOOP 0
+#endif
+
 namespace dwell {
 namespace device {
 
@@ -70,21 +76,27 @@ class Member {
   }
 
   DWELL_DEVICE void sync() const {
-#if DWELL_PARALLEL_GROUP
+#if DWELL_MEMBER_IN_LOOP
+    sync_group();
+#elif DWELL_PARALLEL_GROUP
     __syncthreads();
 #endif
   }
 
   // Barriers of the member's threads that tell whether the predicate holds for all of them, or for one.
   DWELL_DEVICE bool all(bool predicate) const {
-#if DWELL_PARALLEL_GROUP
+#if DWELL_MEMBER_IN_LOOP
+    return !any_in_group(!predicate);
+#elif DWELL_PARALLEL_GROUP
     return __syncthreads_and(predicate) != 0;
 #else
     return predicate;
 #endif
   }
   DWELL_DEVICE bool any(bool predicate) const {
-#if DWELL_PARALLEL_GROUP
+#if DWELL_MEMBER_IN_LOOP
+    return any_in_group(predicate);
+#elif DWELL_PARALLEL_GROUP
     return __syncthreads_or(predicate) != 0;
 #else
     return predicate;

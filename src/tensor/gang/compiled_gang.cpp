@@ -24,6 +24,9 @@ std::uint64_t shared_bytes_of(std::string_view target) {
   return target.starts_with("sm_75") ? 64 * kKiB : 48 * kKiB;
 }
 
+constexpr std::uint32_t kGroupThreadsOnCuda = 128;
+constexpr unsigned kRegistersInLoop = 128;  // of a thread: they leave room for three workers a multiprocessor
+
 // The memory of a member on a CPU, which caches hold.
 constexpr std::uint64_t kLocalBytesOnCpu = std::uint64_t{1} << 20U;
 
@@ -33,8 +36,9 @@ Limits limits_of(const DeviceSummary& device) {
   return {.most_members = device.multiprocessors, .local_bytes = shared_bytes_of(device.target), .on_cuda = true};
 }
 
-Limits limits_of(const Runtime& runtime) {
-  const std::string device = runtime.info().device;
+Limits limits_of(const Runtime& runtime, bool in_loop) {
+  const RuntimeInfo info = runtime.info();
+  const std::string& device = info.device;
   Limits limits{.local_bytes = kLocalBytesOnCpu};
   if (!device.starts_with("cuda")) return limits;
   limits.on_cuda = true;
@@ -44,6 +48,11 @@ Limits limits_of(const Runtime& runtime) {
     limits = limits_of(summary);
     limits.costs = known_costs(summary, runtime.options().warn).model;
   }
+  if (!in_loop) return limits;
+  limits.in_loop = true;
+  limits.threads = kGroupThreadsOnCuda;
+  limits.local_bytes = runtime.options().scratch_bytes;
+  if (info.workers != 0) limits.most_members = std::min(limits.most_members, info.workers);
   return limits;
 }
 
@@ -61,6 +70,30 @@ CompileOptions options_of(const Runtime& runtime, bool on_cuda) {
   return options;
 }
 
+namespace {
+
+Buffer<std::uint64_t> words_for(Runtime& runtime, const Plan& plan) {
+  return runtime.allocate<std::uint64_t>(std::max<std::size_t>(2 * std::size_t{plan.exchanged}, 1));
+}
+Buffer<std::uint32_t> numbers_for(Runtime& runtime, const Plan& plan) {
+  return runtime.allocate<std::uint32_t>(device::kNumbersLine + std::size_t{plan.members} * 2 * device::kNumbersOfMember);
+}
+
+}  // namespace
+
+GangInLoop::GangInLoop(Runtime& runtime, const Plan& plan) {
+  Source made = source_of(plan, Runner::loop);
+  source = std::move(made.text);
+  Definition how;
+  how.options = options_of(runtime, true);
+  if (runtime.info().device.starts_with("cuda")) how.options->max_registers = kRegistersInLoop;
+  op = runtime.define_async(made.name, dwell::Source(source, "dwell/" + made.name + ".op"), how).get();
+  list = runtime.allocate<std::uint32_t>(plan.list.size());
+  list.write(plan.list);
+  words = words_for(runtime, plan);
+  numbers = numbers_for(runtime, plan);
+}
+
 CompiledGang::CompiledGang(Runtime& runtime, const Plan& plan) {
   Source made = source_of(plan, Runner::cuda);
   source = std::move(made.text);
@@ -68,8 +101,8 @@ CompiledGang::CompiledGang(Runtime& runtime, const Plan& plan) {
   kernel = module.kernel(made.name);
   list = runtime.allocate<std::uint32_t>(plan.list.size());
   list.write(plan.list);
-  words = runtime.allocate<std::uint64_t>(std::max<std::size_t>(2 * std::size_t{plan.exchanged}, 1));
-  numbers = runtime.allocate<std::uint32_t>(device::kNumbersLine + std::size_t{plan.members} * 2 * device::kNumbersOfMember);
+  words = words_for(runtime, plan);
+  numbers = numbers_for(runtime, plan);
   if (passes_list(plan)) passed_list = plan.list;
   list_at = list.data();
   words_at = words.data();

@@ -52,8 +52,9 @@ std::uint64_t list_bytes(const Draft& draft) {
   return (words + 4 * draft.ranges.size()) * sizeof(std::uint32_t);
 }
 
-// `most_input`: bytes of a tensor that is only read, and that each member has. Returns whether all fits into a member's memory.
-bool try_to_place(Draft& draft, std::uint64_t most_input) {
+// `most_input`: bytes of a tensor that is only read, and that each member has. Returns whether all fits into a member's memory. Lowers
+// `least` to the bytes that it takes.
+bool try_to_place(Draft& draft, std::uint64_t most_input, std::uint64_t* least) {
   const std::uint64_t most_factor = draft.limits.costs.most_factor_bytes;
   std::vector<Life> lives;
   const std::size_t last = draft.operations.size();
@@ -90,7 +91,9 @@ bool try_to_place(Draft& draft, std::uint64_t most_input) {
   }
   const std::uint64_t bytes = place(lives, device::kMemberAlignment);
   // The list takes some words a step.
-  if (bytes + list_bytes(draft) > draft.limits.local_bytes) return false;
+  const std::uint64_t all = bytes + list_bytes(draft);
+  *least = std::min(*least, all);
+  if (all > draft.limits.local_bytes) return false;
   for (std::size_t i = 0; i < local.size(); ++i) local[i]->place = lives[i].place;
   for (std::size_t i = 0; i < draft.kept.size(); ++i) draft.kept[i].place = lives[local.size() + i].place;
   for (auto& [step, at] : draft.tiles_at) at = lives[at].place;
@@ -102,16 +105,20 @@ bool try_to_place(Draft& draft, std::uint64_t most_input) {
 
 void place_all(Draft& draft) {
   const CostModel& costs = draft.limits.costs;
+  std::uint64_t least = ~std::uint64_t{0};
   for (const bool keeps : {true, false}) {
     draft.keeps_weights = keeps;
     choose_owners(draft);
     // Inputs of a program that repeats stay as long as it runs: the large ones rather lie where they are.
     for (std::uint64_t most_input = draft.members == 1 ? costs.most_factor_bytes : kMostLocal; most_input >= costs.least_far_bytes;
          most_input /= 2) {
-      if (try_to_place(draft, most_input)) return;
-      if (!draft.limits.is_repeated() && most_input <= kMostLocal) break;
+      if (try_to_place(draft, most_input, &least)) return;
+      if (!draft.limits.is_repeated() && !draft.limits.in_loop && most_input <= kMostLocal) break;
     }
   }
+  if (draft.limits.in_loop)
+    refuse("its tensors take " + std::to_string(least) + " bytes of a worker's memory; Options::scratch_bytes gives it " +
+           std::to_string(draft.limits.local_bytes));
   refuse("its tensors take more than a member's " + std::to_string(draft.limits.local_bytes) + " bytes");
 }
 

@@ -27,6 +27,8 @@ struct Limits {
   // The host calls each run (dwell::Step): slices are its numbers, whose `first` and `stride` mean nothing.
   bool on_call = false;
   CostModel costs = {};  // by which the plan decides
+  // Members are workers of the loop: `local_bytes` is Options::scratch_bytes.
+  bool in_loop = false;
 
   bool is_repeated() const { return repeats > 1 || !slices.empty() || on_call; }
 };

@@ -118,6 +118,21 @@ constexpr const char* kOperator = R"()(Group, Span<const u32> list, Span<u8> loc
 }
 )";
 
+// A worker of the loop. Without the memory all members return at once.
+constexpr const char* kInLoop = "#define DWELL_MEMBER_IN_LOOP 1\n";
+constexpr const char* kOperatorInLoop = R"()(Group g, Span<const u32> list, Span<u64> words, Span<u32> numbers, u32 repeats) {
+  static_assert(kThreads == kGroupThreads, "a member is a group");
+  const Span<u8> memory = g.shared<u8>(kMemberBytes);
+  if (memory.size() == 0) return;
+  u32* const own = reinterpret_cast<u32*>(memory.data());
+  for (u32 i = g.rank(); i < kListWords; i += kThreads) own[i] = list[i];
+  Member m(g.index(), g.rank(), memory.data() + kListBytes, words.data(), kExchanged, numbers.data());
+  m.sync();
+  run_all(m, own, repeats);
+  m.end();
+}
+)";
+
 constexpr const char* kFunctionOfMember =
     R"(static void run_member(u32 rank, const u32* list, u8* local, u64* words, u32* numbers, u32 repeats) {
   Member m(rank, 0, local, words, kExchanged, numbers);
@@ -165,12 +180,14 @@ std::uint64_t list_bytes(const Plan& plan) {
 }
 
 Source source_of(const Plan& plan, Runner runner) {
-  std::string text = runner == Runner::cpu ? kHeadersOnCpu : kHeaders;
+  std::string text = runner == Runner::loop ? kInLoop : "";
+  text += runner == Runner::cpu ? kHeadersOnCpu : kHeaders;
   if (plan.on_call) text += kHeaderOnCall;
   text += kBegin;
   text += std::string("using GangMember = ") + (plan.on_call ? "ResidentMember" : "Member") + ";\n";
   text += constant("kMembers", plan.members) + constant("kThreads", plan.threads) + constant("kExchanged", plan.exchanged);
   text += constant("kListWords", plan.list.size()) + constant("kListBytes", list_bytes(plan));
+  if (runner == Runner::loop) text += constant("kMemberBytes", bytes_in_loop(plan));
   std::string cases;
   for (std::size_t i = 0; i < plan.forms.size(); ++i) {
     const std::string number = std::to_string(i + 1);
@@ -183,7 +200,7 @@ Source source_of(const Plan& plan, Runner runner) {
     cases += "      case " + std::to_string(i + 1) + ": " + name + "(m, at + 1); break;\n";
   }
   // A CPU hardly notices the list, and its compiler would make the same loops anew for each step.
-  bool interpreted = runner != Runner::cuda;
+  bool interpreted = runner == Runner::cpu || runner == Runner::threads;
   for (std::size_t list = 0; list < plan.begins.size(); ++list) interpreted |= steps_of(plan, list).size() > kMostWrittenOut;
   if (interpreted) text += kRun + cases + kNext;
   for (std::size_t list = 0; list < plan.begins.size(); ++list) {
@@ -205,6 +222,7 @@ Source source_of(const Plan& plan, Runner runner) {
   text += plan.on_call ? kRunOnCall : plan.begins.size() == 1 ? kRunOnce : kRunRepeated;
   if (runner == Runner::cuda) return {kKernelName, text + kernel_of(plan)};
   const std::string name = "dwell_gang_" + hash_of(text);
+  if (runner == Runner::loop) return {name, text + "\nDWELL_OPERATOR(" + name + kOperatorInLoop};
   const bool of_member = runner == Runner::threads;
   const char* const function_of_member = plan.on_call ? kFunctionOfMemberOnCall : kFunctionOfMember;
   text += of_member ? function_of_member : kFunction;

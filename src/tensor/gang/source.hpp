@@ -16,11 +16,12 @@ namespace dwell::tensor::gang {
 
 // The runners of a gang's members.
 //   cuda     a kernel of plan.members blocks
+//   loop     an operator of a gang of plan.members workers
 //   cpu      a task, and the thread that calls its function: one member, with the products of a CPU
 //   threads  threads of a CPU, a member each: as the kernel, for tests where there is no GPU
-enum class Runner : std::uint8_t { cuda, cpu, threads };
+enum class Runner : std::uint8_t { cuda, loop, cpu, threads };
 
-// Names the kernel, `kKernelName`; else an operator, whose name follows from the text, and which stores the function's address.
+// Names the kernel, `kKernelName`; else an operator, whose name follows from the text. That of a CPU stores the function's address.
 struct Source {
   std::string name;
   std::string text;
@@ -39,5 +40,7 @@ Source source_of(const Plan& plan, Runner runner);
 bool passes_list(const Plan& plan);
 // Bytes of a member's memory in front of its tensors, where members copy the list.
 std::uint64_t list_bytes(const Plan& plan);
+// Bytes of a member's memory in the loop, from Group::shared.
+inline std::uint64_t bytes_in_loop(const Plan& plan) { return list_bytes(plan) + plan.local_bytes; }
 
 }  // namespace dwell::tensor::gang
