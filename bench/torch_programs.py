@@ -145,6 +145,11 @@ def forward(place: Place, _: int) -> Program:
     return Program(place, lambda: model(x), place.begin)
 
 
+def one_sum(place: Place, _: int) -> Program:
+    x = place.input(256)
+    return Program(place, lambda: x + 1, place.begin)
+
+
 def runge_kutta(place: Place, steps: int) -> Program:
     """Damped pendulums, the classic method of fourth order: 29 operations a step."""
     start = place.input(1024)
@@ -440,6 +445,7 @@ def loops(short: bool) -> list[Loop]:
         Loop("control step: 32 numbers from the host, MLP 32-128-128-8, 8 back", control),
         Loop("MLP training step, batch 1", training(1), trains=True, tolerance=1e-2),
         Loop("MLP training step, batch 64", training(64), trains=True, tolerance=1e-2),
+        Loop("one operation: a sum of 256 numbers", one_sum),
     ]
 
     def of_library_and_written_out(

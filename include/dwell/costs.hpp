@@ -1,4 +1,4 @@
-// What steps, exchanges and tasks cost on a device. The planner of compiled recordings (gang_program.hpp, step.hpp) decides by these how
+// What steps and exchanges cost on a device. The planner of compiled recordings (gang_program.hpp, step.hpp) decides by these how
 // many members there are, and what they share out. Not part of dwell.hpp.
 #pragma once
 

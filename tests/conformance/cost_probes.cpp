@@ -58,7 +58,6 @@ TEST_P(CostProbesTest, MeasureADevice) {
     for (const tensor::gang::CostTime& time : tensor::gang::kCostTimes) RecordProperty(time.name, std::to_string(times.*time.value));
     EXPECT_LT(times.instruction_ns, times.step_ns);
     EXPECT_LT(times.multiplication_ns, times.exchange_ns);
-    EXPECT_LT(times.step_ns, times.task_ns);
   } catch (const Error& error) {
     if (error.kind() != errc::unsupported) throw;
     GTEST_SKIP() << error.message();

@@ -16,7 +16,6 @@ struct CostTimes {
   double multiplication_ns = 0.3;
   double exchange_ns = 1'000;
   double barrier_ns = 1'000;
-  double task_ns = 2'000;
 
   bool operator==(const CostTimes&) const = default;
 };
@@ -26,13 +25,12 @@ struct CostTime {
   double CostTimes::*value;
   const char* what;
 };
-inline constexpr std::array<CostTime, 6> kCostTimes{{
+inline constexpr std::array<CostTime, 5> kCostTimes{{
     {"step_ns", &CostTimes::step_ns, "a step of a member, with the barrier of its threads"},
     {"instruction_ns", &CostTimes::instruction_ns, "an instruction of an elementwise step in a member, per element"},
     {"multiplication_ns", &CostTimes::multiplication_ns, "a multiplication of a product in a member"},
     {"exchange_ns", &CostTimes::exchange_ns, "from the members' parts of a product to all of it in each member"},
     {"barrier_ns", &CostTimes::barrier_ns, "a barrier of all members, with the tensor between them in global memory"},
-    {"task_ns", &CostTimes::task_ns, "a task behind another one"},
 }};
 
 struct CostModel {
@@ -61,6 +59,7 @@ struct CostModel {
   // Estimates of tasks, in place of a program.
   double burst_ns = 60'000;               // from the submission to the first task
   double submission_ns = 50;              // a task, on the host
+  double task_ns = 2'000;                 // a task behind another one
   double task_slowdown = 4;               // a group of a task has so many times fewer threads than a member
   std::int64_t elements_of_group = 1024;  // elements of an operation for each group of its task
   std::int64_t instructions_of_rows = 4;  // per element of a reduction

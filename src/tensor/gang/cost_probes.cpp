@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <span>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,7 @@ constexpr std::int64_t kSide = 128;                       // of a product's weig
 constexpr double kWork = kSide * kSide;
 constexpr std::uint32_t kMostMembers = 32;
 
-constexpr std::array<const char*, kProbes> kNames{"steps", "elements", "products", "exchanges", "barriers", "tasks"};
+constexpr std::array<const char*, kProbes> kNames{"steps", "elements", "products", "exchanges", "barriers"};
 
 bool is_shared(Probe probe) { return probe == Probe::exchanges || probe == Probe::barriers; }
 
@@ -75,6 +76,22 @@ double of_repeat(Probe probe, std::uint32_t repeats, const TimeProbe& time) {
   return median_of(samples);
 }
 
+// Nanoseconds of one repeat, by rounds that agree. Nothing if none do.
+std::optional<double> steady_time(Probe probe, const TimeProbe& time) {
+  constexpr int kTries = 3;
+  constexpr std::size_t kRounds = 3;
+  constexpr double kMostSpread = 0.25;
+  const std::uint32_t repeats = repeats_of(probe, time);
+  for (int i = 0; i < kTries; ++i) {
+    std::vector<double> rounds;
+    for (std::size_t round = 0; round < kRounds; ++round) rounds.push_back(of_repeat(probe, repeats, time));
+    const double middle = median_of(rounds);
+    const auto [least, most] = std::ranges::minmax(rounds);
+    if (most - least <= kMostSpread * middle) return middle;
+  }
+  return std::nullopt;
+}
+
 // An idle device may run at a lower clock.
 void warm_up(const TimeProbe& time) {
   constexpr double kLongEnough = 30e6;
@@ -95,7 +112,6 @@ CostTimes times_from(const std::array<double, kProbes>& of_operation, std::uint3
   times.multiplication_ns = (of(Probe::products) - times.step_ns) / kWork;
   times.exchange_ns = of(Probe::exchanges) - times.step_ns - times.multiplication_ns * kWork / members;
   times.barrier_ns = of(Probe::barriers) - times.step_ns - times.instruction_ns * kShared / members;
-  times.task_ns = of(Probe::tasks);
   // Digits beyond the third are noise.
   for (const CostTime& time : kCostTimes) {
     double& value = times.*time.value;
@@ -137,20 +153,12 @@ Plan plan_of_probe(Probe probe, std::uint64_t memory, const Limits& limits) {
 }
 
 CostTimes measure_times(const TimeProbe& time, const Limits& limits) {
-  constexpr std::size_t kRounds = 3;
-  constexpr double kMostSpread = 0.25;
   warm_up(time);
   std::array<double, kProbes> of_operation{};
   for (std::size_t probe = 0; probe < kProbes; ++probe) {
-    const auto which = static_cast<Probe>(probe);
-    const std::uint32_t repeats = repeats_of(which, time);
-    std::vector<double> rounds;
-    for (std::size_t round = 0; round < kRounds; ++round) rounds.push_back(of_repeat(which, repeats, time));
-    const double middle = median_of(rounds);
-    const auto [least, most] = std::ranges::minmax(rounds);
-    if (!(most - least <= kMostSpread * middle))
-      refuse_to_measure(std::string("the times of ") + kNames.at(probe) + " vary by more than a quarter");
-    of_operation.at(probe) = middle / (which == Probe::tasks ? 1.0 : static_cast<double>(kOperations));
+    const std::optional<double> repeat = steady_time(static_cast<Probe>(probe), time);
+    if (!repeat) refuse_to_measure(std::string("the times of ") + kNames.at(probe) + " vary by more than a quarter");
+    of_operation.at(probe) = *repeat / static_cast<double>(kOperations);
   }
   return times_from(of_operation, members_of(limits));
 }

@@ -17,22 +17,21 @@ namespace dwell::tensor::gang {
 //   products   in one member, which has the weights in its memory
 //   exchanges  products that members share out
 //   barriers   steps on tensors in global memory
-//   tasks      without a gang: tasks linked to each other
-enum class Probe : std::uint8_t { steps, elements, products, exchanges, barriers, tasks };
-inline constexpr std::size_t kProbes = 6;
+enum class Probe : std::uint8_t { steps, elements, products, exchanges, barriers };
+inline constexpr std::size_t kProbes = 5;
 
 // Floats of device memory that the probes use, all of them zeros.
 inline constexpr std::size_t kProbeFloats = std::size_t{3} << 14U;
 
-// The plan of a probe but `tasks`, to be run with any number of repeats. `memory`: the address of the floats, aligned to 256 bytes.
+// The plan of a probe, to be run with any number of repeats. `memory`: the address of the floats, aligned to 256 bytes.
 // `limits` of the device, which has at least two multiprocessors.
 Plan plan_of_probe(Probe probe, std::uint64_t memory, const Limits& limits);
 
-// Returns how long a run with so many repeats takes from launch to end, in nanoseconds; of `tasks`, so many tasks.
+// Returns how long a run with so many repeats takes from launch to end, in nanoseconds.
 using TimeProbe = std::function<double(Probe probe, std::uint32_t repeats)>;
 
 // Measures with each probe the difference of runs of two lengths, so that launch and wait drop out: medians of several, in three rounds.
-// Takes about half a second. Throws errc::unsupported if the rounds differ by more than a quarter.
+// Takes about half a second. Rounds that differ by more than a quarter are taken again, twice at most; then throws errc::unsupported.
 CostTimes measure_times(const TimeProbe& time, const Limits& limits);
 
 }  // namespace dwell::tensor::gang

@@ -19,20 +19,16 @@ namespace {
 // The probes on a device. Used by one thread.
 class DeviceProbes {
  public:
-  DeviceProbes(Runtime& runtime, const Limits& limits) : runtime_(runtime) {
+  DeviceProbes(Runtime& runtime, const Limits& limits) {
     memory_ = runtime.allocate<float>(kProbeFloats);
     memory_.write(std::vector<float>(kProbeFloats));
     for (std::size_t i = 0; i < gangs_.size(); ++i)
       gangs_.at(i).emplace(runtime, plan_of_probe(static_cast<Probe>(i), reinterpret_cast<std::uint64_t>(memory_.data()), limits));
-    nothing_ = runtime.define<void(std::int32_t)>("dwell_probe", "DWELL_OPERATOR(dwell_probe)(dwell::Group, dwell::i32) {}");
   }
 
   double time(Probe probe, std::uint32_t repeats) const {
     const auto begun = std::chrono::steady_clock::now();
-    if (probe == Probe::tasks)
-      run_tasks(repeats);
-    else
-      run(*gangs_.at(static_cast<std::size_t>(probe)), repeats);
+    run(*gangs_.at(static_cast<std::size_t>(probe)), repeats);
     return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begun).count();
   }
 
@@ -42,16 +38,9 @@ class DeviceProbes {
                                                           argument_of(repeats)};
     gang.launch(arguments, nullptr).wait();
   }
-  void run_tasks(std::uint32_t count) const {
-    Ticket last = runtime_.submit(nothing_, 0);
-    for (std::uint32_t i = 1; i < count; ++i) last = runtime_.submit(nothing_, 0, link);
-    last.wait();
-  }
 
-  Runtime& runtime_;
   Buffer<float> memory_;
-  std::array<std::optional<CompiledGang>, kProbes - 1> gangs_;
-  Operator<void(std::int32_t)> nothing_;
+  std::array<std::optional<CompiledGang>, kProbes> gangs_;
 };
 
 }  // namespace

@@ -43,7 +43,7 @@ void check_worth(const Draft& draft) {
       if (view.written) begins = std::max(begins, read[range]);
     }
     const double groups = std::max<double>(1, elements / static_cast<double>(costs.elements_of_group));
-    const double ends = begins + times.task_ns + work * costs.task_slowdown / groups;
+    const double ends = begins + costs.task_ns + work * costs.task_slowdown / groups;
     last = std::max(last, ends);
     for (const View& view : operation.tensors) {
       double& of = view.written ? written[&draft.ranges.of(view)] : read[&draft.ranges.of(view)];
