@@ -8,6 +8,10 @@
 #include "jit/object/cubin.hpp"
 #include "tensor/gang/cost_probes.hpp"
 #include "tensor/gang/source.hpp"
+#include "tensor/operators.hpp"
+#include "tensor/product.hpp"
+#include "tensor/reduction.hpp"
+#include "tensor/selection.hpp"
 #include "tests/unit/cuda_test.hpp"
 #include "tests/unit/noted_operations.hpp"
 #include "tests/unit/operators.hpp"
@@ -64,6 +68,13 @@ TEST_P(CudaGangTest, ProbesOfCostsCompileWithoutWarnings) {
 TEST_P(CudaGangTest, ANetworkInTheLoopCompilesWithoutWarningsAndLinks) {
   if (!compiles_for(GetParam())) GTEST_SKIP() << "this NVRTC does not compile for " << GetParam();
   const tensor::NotedNetwork network;
+  // Beside operators that include the same headers, with other limits.
+  std::vector<Object> objects;
+  for (const tensor::OwnSource* const own : {&tensor::kReduce, &tensor::kProduct, &tensor::kSelection}) {
+    Unit unit = unit_of(own->name, own->text, std::string(own->name) + "_1");
+    unit.options.max_registers = 72;
+    objects.push_back(compiler_for(GetParam()).compile(unit));
+  }
   for (const std::uint32_t members : {1U, 7U}) {
     tensor::gang::Limits limits = tensor::on_a_gpu(members);
     limits.in_loop = true;
@@ -73,11 +84,13 @@ TEST_P(CudaGangTest, ANetworkInTheLoopCompilesWithoutWarningsAndLinks) {
     const tensor::gang::Source source = tensor::gang::source_of(plan, tensor::gang::Runner::loop);
     Unit unit = unit_of(source.name, source.text, source.name + "_1");
     unit.options.contract = false;
-    const Object object = compiler_for(GetParam()).compile(unit);
-    EXPECT_EQ(object.log, "") << source.text;
-    const Image image = compiler_for(GetParam()).link(std::vector<Opcode>{&object});
-    EXPECT_EQ(image.resources.barriers, 3U) << "the loop's own; a block's barrier would wait for the control warp";
+    objects.push_back(compiler_for(GetParam()).compile(unit));
+    EXPECT_EQ(objects.back().log, "") << source.text;
   }
+  std::vector<Opcode> all;
+  for (const Object& object : objects) all.push_back(&object);
+  const Image image = compiler_for(GetParam()).link(all);
+  EXPECT_EQ(image.resources.barriers, 3U) << "the loop's own; a block's barrier would wait for the control warp";
 }
 
 }  // namespace

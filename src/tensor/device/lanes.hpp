@@ -38,7 +38,12 @@ template <class C>
 DWELL_DEVICE_COLD C power_of_row(C x, C exponent) {
   return math::pow(x, exponent);
 }
-DWELL_DEVICE_COLD double exp_of_row(double x) { return math::exp(x); }
+// A template, as all functions apart must be: several operators of an image have this header.
+template <class C>
+DWELL_DEVICE_COLD C exp_apart(C x) {
+  return math::exp(x);
+}
+DWELL_DEVICE double exp_of_row(double x) { return exp_apart(x); }
 DWELL_DEVICE float exp_of_row(float x) { return math::exp(x); }
 
 template <class C>
