@@ -8,12 +8,13 @@
 namespace dwell::tensor::gang {
 namespace {
 
+// As measured on an H200.
 constexpr CostTimes kTimes{
-    .step_ns = 90, .instruction_ns = 0.05, .multiplication_ns = 0.04, .exchange_ns = 700, .barrier_ns = 1'500};
+    .step_ns = 37.4, .instruction_ns = 0.0864, .multiplication_ns = 0.0729, .exchange_ns = 572, .barrier_ns = 1'190};
 
 TEST(CostModelTest, TimesTravelAsText) {
   const std::string text = text_of(kTimes);
-  EXPECT_EQ(text, "step_ns 90\ninstruction_ns 0.05\nmultiplication_ns 0.04\nexchange_ns 700\nbarrier_ns 1500\n");
+  EXPECT_EQ(text, "step_ns 37.4\ninstruction_ns 0.0864\nmultiplication_ns 0.0729\nexchange_ns 572\nbarrier_ns 1190\n");
   EXPECT_EQ(times_of(text), kTimes);
 }
 
@@ -22,18 +23,26 @@ TEST(CostModelTest, OtherTextIsNoTimes) {
   for (std::size_t size = 0; size < text.size(); ++size) EXPECT_FALSE(times_of(text.substr(0, size))) << size;
   EXPECT_FALSE(times_of(text + "x"));
   EXPECT_FALSE(times_of("other " + text));
-  for (const char* value : {"-90", "0", "nan", "inf", "1e300", "x", ""})
+  for (const char* value : {"-37.4", "0", "nan", "inf", "1e300", "x", ""})
     EXPECT_FALSE(times_of("step_ns " + std::string(value) + text.substr(text.find('\n')))) << value;
 }
 
-TEST(CostModelTest, LimitsAreWhereBothWaysTakeAsLong) {
+TEST(CostModelTest, TimesOfAnH200GiveTheDefaults) {
   const CostModel model = measured_model(kTimes);
   EXPECT_EQ(model.times, kTimes);
-  EXPECT_EQ(model.least_shared_work, 16'384) << "700 / 0.04 = 17,500";
-  EXPECT_EQ(model.work_of_member, 32'768);
-  EXPECT_EQ(model.most_work_alone, 32'768);
-  EXPECT_EQ(model.most_elements, 65'536) << "3,000 / 0.05 = 60,000";
-  EXPECT_EQ(model.elements_of_member, 2'048) << "90 / 0.05 = 1,800";
+  for (const CostLimit& limit : kCostLimits) EXPECT_EQ(model.*limit.value, CostModel().*limit.value) << limit.name;
+}
+
+TEST(CostModelTest, LimitsFollowTheTimes) {
+  CostTimes times = kTimes;
+  times.exchange_ns *= 4;
+  times.instruction_ns /= 2;
+  const CostModel model = measured_model(times);
+  EXPECT_EQ(model.least_shared_work, 65'536) << "2 * 2,288 / 0.0729 = 62,800";
+  EXPECT_EQ(model.work_of_member, 131'072);
+  EXPECT_EQ(model.most_work_alone, 131'072);
+  EXPECT_EQ(model.most_elements, 65'536);
+  EXPECT_EQ(model.elements_of_member, 4'096);
   EXPECT_EQ(model.outputs_of_member, CostModel().outputs_of_member);
 }
 
