@@ -97,11 +97,12 @@ void run(const Context& context, Report& report) {
   }
   {
     auto at = runtime.allocate<std::uint64_t>(1, Memory::host);
-    report.add({"a burst of 1 task in no stream, from submit to its end", "dwell", true, "ns", spread_of(time_at_random(count, [&](std::size_t) {
-                  const Ticket ticket = runtime.submit(task, at, 0U);
-                  runtime.burst();
-                  ticket.wait();
-                }))});
+    report.add(
+        {"a burst of 1 task in no stream, from submit to its end", "dwell", true, "ns", spread_of(time_at_random(count, [&](std::size_t) {
+           const Ticket ticket = runtime.submit(task, at, 0U);
+           runtime.burst();
+           ticket.wait();
+         }))});
   }
   report.check_none("clocks that no task or kernel has written", wrong);
   report.add(Goal{"before the first task of a burst", "ns", first, 12'000, 25'000});

@@ -90,7 +90,8 @@ class PreparedLaunch {
  public:
   virtual ~PreparedLaunch() = default;
   // Launches the kernel in a stream (null: the backend's stream for launches), also one that is captured. `parameters`: values for the
-  // kernel's arguments, which are copied at once; of an exclusive launch those that it was prepared with. May be called from any thread. Throws errc::device_lost.
+  // kernel's arguments, which are copied at once; of an exclusive launch those that it was prepared with. May be called from any thread.
+  // Throws errc::device_lost.
   virtual void enqueue(void* stream, std::span<void* const> parameters) = 0;
 };
 

@@ -200,8 +200,8 @@ class CudaBackend final : public Backend {
   Mutex streams_mutex_;
   std::vector<CUstream> streams_ DWELL_GUARDED_BY(streams_mutex_);  // that users have made
   const int ordinal_;
-  std::uint32_t used_slots_ = 0;  // streams of leases used since the last finish
-  CUevent order_ = nullptr;       // where the last burst ends, for bursts in other streams
+  std::uint32_t used_slots_ = 0;   // streams of leases used since the last finish
+  CUevent order_ = nullptr;        // where the last burst ends, for bursts in other streams
   CUstream last_burst_ = nullptr;  // the stream of the last burst, which may be destroyed by now
   unsigned long long last_burst_id_ = 0;
   Mutex staging_mutex_;

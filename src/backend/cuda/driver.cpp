@@ -93,8 +93,7 @@ std::string Driver::text(CUresult result) const {
 }
 
 void Driver::refuse_captured(CUstream stream, const char* why) const {
-  if (is_captured(stream))
-    throw Error(errc::invalid_argument, std::string("the stream is being captured into a graph: ") + why);
+  if (is_captured(stream)) throw Error(errc::invalid_argument, std::string("the stream is being captured into a graph: ") + why);
 }
 
 void Driver::fail(CUresult result, const std::string& what) const { throw Error(kind_of(result), what + " failed: " + text(result)); }

@@ -108,7 +108,11 @@ CompiledGang::CompiledGang(Runtime& runtime, const Plan& plan) {
   words_at = words.data();
   numbers_at = numbers.data();
   const std::uint64_t shared = plan.local_bytes + (passed_list.empty() ? list_bytes(plan) : 0);
-  config = {.grid = {plan.members}, .block = {plan.threads}, .shared = static_cast<std::uint32_t>(shared), .cooperative = plan.members > 1, .exclusive = true};
+  config = {.grid = {plan.members},
+            .block = {plan.threads},
+            .shared = static_cast<std::uint32_t>(shared),
+            .cooperative = plan.members > 1,
+            .exclusive = true};
 }
 
 Ticket CompiledGang::launch(std::span<const detail::LaunchArgument> arguments, void* stream) const {

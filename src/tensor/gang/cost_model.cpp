@@ -21,8 +21,8 @@ std::int64_t limit_of(double quotient, std::int64_t usual) {
 CostModel measured_model(const CostTimes& times) {
   const CostModel usual;
   CostModel model{.times = times};
-  // A member does so many multiplications during an exchange, or elements during a barrier or a step. The factors are such that the times of
-  // an H200 give the limits that were found there by trying.
+  // A member does so many multiplications during an exchange, or elements during a barrier or a step. The factors are such that the times
+  // of an H200 give the limits that were found there by trying.
   const double of_exchange = times.exchange_ns / times.multiplication_ns;
   model.least_shared_work = limit_of(2 * of_exchange, usual.least_shared_work);
   model.work_of_member = limit_of(4 * of_exchange, usual.work_of_member);

@@ -79,8 +79,8 @@ inline constexpr std::array<CostLimit, 5> kCostLimits{{
     {"elements_of_member", &CostModel::elements_of_member, "elements of a shared step for each member"},
 }};
 
-// The model of a device with these times: each limit follows from where both ways take as long. They are powers of two, within a factor of 16 of the
-// defaults.
+// The model of a device with these times: each limit follows from where both ways take as long. They are powers of two, within a factor of
+// 16 of the defaults.
 CostModel measured_model(const CostTimes& times);
 
 // Returns whether all are finite and positive, and no nonsense.

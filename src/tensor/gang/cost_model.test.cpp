@@ -9,8 +9,7 @@ namespace dwell::tensor::gang {
 namespace {
 
 // As measured on an H200.
-constexpr CostTimes kTimes{
-    .step_ns = 37.4, .instruction_ns = 0.0864, .multiplication_ns = 0.0729, .exchange_ns = 572, .barrier_ns = 1'190};
+constexpr CostTimes kTimes{.step_ns = 37.4, .instruction_ns = 0.0864, .multiplication_ns = 0.0729, .exchange_ns = 572, .barrier_ns = 1'190};
 
 TEST(CostModelTest, TimesTravelAsText) {
   const std::string text = text_of(kTimes);

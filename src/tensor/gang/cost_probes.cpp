@@ -4,8 +4,8 @@
 #include <bit>
 #include <chrono>
 #include <cmath>
-#include <span>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 

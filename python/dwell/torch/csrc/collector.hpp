@@ -101,7 +101,8 @@ class Collector {
   void flush(FlushReason reason, bool wait);
   // Runs collected operations and closes the runtimes. Nothing may be taken afterwards. Throws nothing.
   void close();
-  // Takes the resident loop off the device until its next operation, once it has run what was submitted. Does nothing if it has not run since.
+  // Takes the resident loop off the device until its next operation, once it has run what was submitted. Does nothing if it has not run
+  // since.
   void rest();
   // Counts of the batches, and of operations taken.
   BatchStats stats();

@@ -377,11 +377,11 @@ TORCH_LIBRARY(dwell, m) {
 
 #if DWELL_HAS_PYTHON
 // Functions for Python, past the dispatcher: new references.
-#define DWELL_TORCH_FUNCTION(name, flags)                                                                                             \
-  extern "C" C10_EXPORT PyObject* dwell_torch_##name() {                                                                              \
+#define DWELL_TORCH_FUNCTION(name, flags)                                                                                                  \
+  extern "C" C10_EXPORT PyObject* dwell_torch_##name() {                                                                                   \
     static PyMethodDef definition{#name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&dwell::pytorch::name##_from_python)), \
-                                  flags, nullptr};                                                                                    \
-    return PyCFunction_New(&definition, nullptr);                                                                                     \
+                                  flags, nullptr};                                                                                         \
+    return PyCFunction_New(&definition, nullptr);                                                                                          \
   }
 DWELL_TORCH_FUNCTION(replay, METH_FASTCALL)
 DWELL_TORCH_FUNCTION(flush, METH_NOARGS)
