@@ -227,7 +227,7 @@ std::unique_ptr<Completion> launch_cuda_kernel(const CudaPlace& place, LoadedMod
 }
 
 std::unique_ptr<PreparedLaunch> prepare_cuda_kernel(const CudaPlace& place, LoadedModule& kernels, const KernelLaunch& launch) {
-  const CUfunction function = checked_kernel(place, kernels, launch).function;
+  auto* const function = checked_kernel(place, kernels, launch).function;
   std::shared_ptr<CudaLaunchGraph> graph;
   if (launch.exclusive) {
     std::vector<void*> parameters;  // the driver only reads from them

@@ -1,6 +1,9 @@
 // A launch as a CUDA graph of one node: the host's call takes 1.4 us instead of 3.7, and its kernel ends 2.6 us earlier (an H200).
 #pragma once
 
+#include <span>
+#include <utility>
+
 #include "backend/backend.hpp"
 #include "backend/cuda/cuda_place.hpp"
 #include "base/mutex.hpp"
@@ -52,8 +55,8 @@ class CudaLaunchGraph {
   // Drops the graph, without waiting for its launches. The backend must be there if drop has not been called before.
   void drop() {
     const Lock lock(mutex_);
-    if (graph_ != nullptr) give_back(place_, [this] { place_.driver.cuGraphExecDestroy(graph_); });
-    graph_ = nullptr;
+    if (auto* const graph = std::exchange(graph_, nullptr); graph != nullptr)
+      give_back(place_, [&] { place_.driver.cuGraphExecDestroy(graph); });
   }
 
  private:

@@ -88,7 +88,8 @@ TEST_P(CudaGangTest, ANetworkInTheLoopCompilesWithoutWarningsAndLinks) {
     EXPECT_EQ(objects.back().log, "") << source.text;
   }
   std::vector<Opcode> all;
-  for (const Object& object : objects) all.push_back(&object);
+  all.reserve(objects.size());
+  for (const Object& object : objects) all.emplace_back(&object);
   const Image image = compiler_for(GetParam()).link(all);
   EXPECT_EQ(image.resources.barriers, 3U) << "the loop's own; a block's barrier would wait for the control warp";
 }
