@@ -225,7 +225,7 @@ TEST(GangPlanTest, AnExpensiveExchangeGivesOneMemberAndACheapOneMany) {
   Noted small;
   note_linear(small, made_up({1, 64}), made_up({1, 32}), made_up({64, 32}), made_up({64}));
   EXPECT_EQ(plan_of(small, all, limits).members, 1U);
-  times.exchange_ns = 80;
+  times.exchange_ns = 40;
   limits.costs = measured_model(times);
   EXPECT_EQ(plan_of(small, all, limits).members, 8U);
 }
