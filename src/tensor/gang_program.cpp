@@ -54,7 +54,7 @@ gang::Plan put_into_loop(GangState& state, const std::function<gang::Plan(const 
     gang::Plan plan = plan_of(limits);
     if (const std::uint64_t bytes = gang::bytes_in_loop(plan); bytes > limits.local_bytes)
       throw Error(errc::unsupported, "the program does not fit a gang: it takes " + std::to_string(bytes) +
-                                         " bytes of a worker's memory; Options::scratch_bytes gives it " +
+                                         " bytes of a worker's memory; the option scratch_bytes gives it " +
                                          std::to_string(limits.local_bytes));
     state.loop.emplace(*state.runtime, plan);
     const std::uint32_t workers = state.runtime->info().workers;

@@ -324,7 +324,7 @@ TEST_P(GangProgramNodesTest, AProgramThatDoesNotFitNamesTheOption) {
     EXPECT_EQ(error.code(), errc::unsupported);
     text = error.what();
   }
-  ASSERT_THAT(text, HasSubstr("Options::scratch_bytes gives it 1024"));
+  ASSERT_THAT(text, HasSubstr("the option scratch_bytes gives it 1024"));
   const std::size_t at = text.find("take ");
   ASSERT_NE(at, std::string::npos) << text;
   const auto bytes = static_cast<unsigned>(std::stoul(text.substr(at + 5)));

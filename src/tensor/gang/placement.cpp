@@ -117,7 +117,7 @@ void place_all(Draft& draft) {
     }
   }
   if (draft.limits.in_loop)
-    refuse("its tensors take " + std::to_string(least) + " bytes of a worker's memory; Options::scratch_bytes gives it " +
+    refuse("its tensors take " + std::to_string(least) + " bytes of a worker's memory; the option scratch_bytes gives it " +
            std::to_string(draft.limits.local_bytes));
   refuse("its tensors take more than a member's " + std::to_string(draft.limits.local_bytes) + " bytes");
 }
