@@ -689,13 +689,13 @@ class Graph:
         """
 
     @overload
-    def add(self, op: Operator, *arguments: object, groups: int = 1) -> Node:
+    def add(self, op: Operator, *arguments: object, groups: int = 1, gang: int = 0) -> Node:
         """
-        Adds a task, with arguments as Runtime.submit takes them, and returns its node.
+        Adds a task, with arguments, groups and gang as Runtime.submit takes them, and returns its node.
         """
 
     @overload
-    def add(self, name: str, op: Operator, *arguments: object, groups: int = 1) -> Node:
+    def add(self, name: str, op: Operator, *arguments: object, groups: int = 1, gang: int = 0) -> Node:
         """The same with a name, which errors and `dot` show."""
 
     @overload

@@ -34,12 +34,14 @@ PySubGraph sub_of(const SubGraph& sub, const std::shared_ptr<GraphState>& graph)
 
 void keep(const PyGraph& graph, const Kept& more) { graph.state->kept->insert(graph.state->kept->end(), more.begin(), more.end()); }
 
-PyNode add(const PyGraph& self, const std::string& name, const Handle& op, const nb::args& arguments, std::uint32_t groups) {
+PyNode add(const PyGraph& self, const std::string& name, const Handle& op, const nb::args& arguments, std::uint32_t groups,
+           std::uint32_t gang) {
   Packed packed;
   Packer packer(op.runtime, "operator", op.op.name(), op.op.signature());
   packer.pack(packed, PySequence_Fast_ITEMS(arguments.ptr()), arguments.size());
   Modifiers modifiers;
   modifiers.groups = groups;
+  modifiers.gang = gang;
   packer.add(packed, modifiers);
   Node node = self.state->graph.add(op.op, packed.arguments);
   if (!name.empty()) node.name(name);
@@ -210,13 +212,14 @@ void bind_graph(nb::module_& m) {
           nb::sig("def name(self, name: str) -> Graph"))
       .def(
           "add",
-          [](const PyGraph& self, const Handle& op, const nb::args& arguments, std::uint32_t groups) {
-            return add(self, "", op, arguments, groups);
+          [](const PyGraph& self, const Handle& op, const nb::args& arguments, std::uint32_t groups, std::uint32_t gang) {
+            return add(self, "", op, arguments, groups, gang);
           },
-          "op"_a, "arguments"_a, "groups"_a = 1, "Adds a task, with arguments as Runtime.submit takes them, and returns its node.",
-          nb::sig("def add(self, op: Operator, *arguments: object, groups: int = 1) -> Node"))
-      .def("add", &add, "name"_a, "op"_a, "arguments"_a, "groups"_a = 1, "The same with a name, which errors and `dot` show.",
-           nb::sig("def add(self, name: str, op: Operator, *arguments: object, groups: int = 1) -> Node"))
+          "op"_a, "arguments"_a, "groups"_a = 1, "gang"_a = 0,
+          "Adds a task, with arguments, groups and gang as Runtime.submit takes them, and returns its node.",
+          nb::sig("def add(self, op: Operator, *arguments: object, groups: int = 1, gang: int = 0) -> Node"))
+      .def("add", &add, "name"_a, "op"_a, "arguments"_a, "groups"_a = 1, "gang"_a = 0, "The same with a name, which errors and `dot` show.",
+           nb::sig("def add(self, name: str, op: Operator, *arguments: object, groups: int = 1, gang: int = 0) -> Node"))
       .def(
           "add", [](const PyGraph& self, const PyGraph& graph) { return add_graph(self, "", graph); }, "graph"_a,
           "Adds the nodes of another graph, as they are now.")

@@ -285,6 +285,16 @@ DWELL_OPERATOR(wide)(dwell::Group g, dwell::Span<dwell::u32> seen) { if (g.rank(
     assert seen.read().tolist() == [5] * 5 + [0] * 3
     wide(seen, gang=2).wait()
     assert seen.read().tolist()[:3] == [2, 2, 5]
+    graph = dwell.Graph()
+    graph.add("wide", wide, seen, groups=4).after(graph.add(wide, seen, gang=2))
+    rt.launch(rt.instantiate(graph)).wait()
+    assert seen.read().tolist() == [4] * 4 + [5] + [0] * 3
+    graph = dwell.Graph()
+    graph.add("pair", wide, seen, gang=2)
+    rt.launch(rt.instantiate(graph)).wait()
+    assert seen.read().tolist() == [2, 2, 4, 4, 5, 0, 0, 0]
+    with pytest.raises(dwell.InvalidArgument, match=r"not both"):
+        graph.add(wide, seen, gang=2, groups=2)
     count = rt.define(
         "count",
         """
