@@ -22,8 +22,9 @@ DWELL_OPERATOR(count_in_gang)(dwell::Group g, dwell::Span<dwell::u32> cells, dwe
 
 class CancelCallTest : public DeviceTest {
  protected:
-  // Long enough for the device to fetch the ring and to handle cancels.
-  static void let_fetch() { std::this_thread::sleep_for(20ms); }
+  // Long enough for the device to fetch the ring and to handle cancels, which nothing outside shows. Processes that share a GPU have it for
+  // some milliseconds each, in turns.
+  static void let_fetch() { std::this_thread::sleep_for(GetParam() == "cpu" ? 20ms : 200ms); }
 
   struct Setup {
     explicit Setup(const Options& options)
