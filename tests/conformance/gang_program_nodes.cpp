@@ -3,7 +3,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -12,6 +11,7 @@
 
 #include "tensor/gang/compiled_gang.hpp"
 #include "tests/conformance/gang_in_threads.hpp"
+#include "tests/conformance/random_tensors.hpp"
 #include "tests/conformance/suite.hpp"
 
 namespace dwell::test {
@@ -48,23 +48,7 @@ class GangProgramNodesTest : public DeviceTest {
   }
   Runtime& runtime() { return *runtime_; }
 
-  TensorView tensor(const Dims& shape, float scale = 1) {
-    std::size_t elements = 1;
-    for (const std::int64_t size : shape) elements *= static_cast<std::size_t>(size);
-    buffers_.push_back(runtime().allocate<float>(elements));
-    std::vector<float> values(elements);
-    for (float& value : values) value = scale * uniform_(random_);
-    buffers_.back().write(values);
-    return {reinterpret_cast<std::uint64_t>(buffers_.back().data()), ElementType::f32, shape};
-  }
-  std::vector<std::vector<float>> all() {
-    std::vector<std::vector<float>> values;
-    for (Buffer<float>& buffer : buffers_) buffer.read(values.emplace_back(buffer.size()));
-    return values;
-  }
-  void restore(const std::vector<std::vector<float>>& values) {
-    for (std::size_t i = 0; i < buffers_.size(); ++i) buffers_[i].write(values[i]);
-  }
+  TensorView tensor(const Dims& shape, float scale = 1) { return tensors.make(runtime(), shape, scale); }
   static bool needed(const TensorView::Extent&) { return true; }
 
   // A network whose result is its next input, with a state.
@@ -106,7 +90,7 @@ class GangProgramNodesTest : public DeviceTest {
     }
   }
   void expect_same(const std::vector<std::vector<float>>& expected) {
-    const std::vector<std::vector<float>> given = all();
+    const std::vector<std::vector<float>> given = tensors.all();
     for (std::size_t i = 0; i < given.size(); ++i)
       for (std::size_t j = 0; j < given[i].size(); ++j)
         ASSERT_NEAR(given[i][j], expected[i][j], 2e-4 * (1 + std::fabs(expected[i][j]))) << "tensor " << i << ", element " << j;
@@ -140,21 +124,21 @@ class GangProgramNodesTest : public DeviceTest {
 
  private:
   std::optional<Runtime> runtime_;
-  std::mt19937 random_{7};
-  std::uniform_real_distribution<float> uniform_{-1, 1};
-  std::vector<Buffer<float>> buffers_;
+
+ protected:
+  RandomTensors tensors{7};
 };
 
 TEST_P(GangProgramNodesTest, TheHostLaunchesItOftenOneBehindTheOther) {
   constexpr u32 kLaunches = 5;
   const Work work = network();
-  const std::vector<std::vector<float>> state = all();
+  const std::vector<std::vector<float>> state = tensors.all();
   const OperationList list = noted(work);
   run_tasks(work, 2 * kLaunches);
-  const std::vector<std::vector<float>> expected = all();
+  const std::vector<std::vector<float>> expected = tensors.all();
   for (const std::uint32_t members : {0U, 1U, 2U, 6U}) {
     for_each_form(list, {.members = members}, [&](const std::function<Node(Graph&)>& add_to) {
-      restore(state);
+      tensors.restore(state);
       const auto cells = filled<u32>(runtime(), 2, 0);
       Graph graph;
       const Node before = graph.add("before", add, cells, 0U, 1U);
@@ -174,12 +158,12 @@ TEST_P(GangProgramNodesTest, TheHostLaunchesItOftenOneBehindTheOther) {
 TEST_P(GangProgramNodesTest, AnOperatorLaunchesIt) {
   constexpr u32 kLaunches = 20;
   const Work work = network();
-  const std::vector<std::vector<float>> state = all();
+  const std::vector<std::vector<float>> state = tensors.all();
   const OperationList list = noted(work);
   run_tasks(work, kLaunches + 1);
-  const std::vector<std::vector<float>> expected = all();
+  const std::vector<std::vector<float>> expected = tensors.all();
   for_each_form(list, {.members = 4}, [&](const std::function<Node(Graph&)>& add_to) {
-    restore(state);
+    tensors.restore(state);
     Graph graph;
     add_to(graph);
     const GraphExec exec = runtime().instantiate(graph);
@@ -192,13 +176,13 @@ TEST_P(GangProgramNodesTest, AnOperatorLaunchesIt) {
 
 TEST_P(GangProgramNodesTest, ATaskOfTheRingRunsIt) {
   const Work work = network();
-  const std::vector<std::vector<float>> state = all();
+  const std::vector<std::vector<float>> state = tensors.all();
   const OperationList list = noted(work);
   run_tasks(work, 3);
-  const std::vector<std::vector<float>> expected = all();
-  restore(state);
+  const std::vector<std::vector<float>> expected = tensors.all();
+  tensors.restore(state);
   for (const std::uint32_t members : {1U, 3U}) {
-    restore(state);
+    tensors.restore(state);
     const GangProgram program(runtime(), list, needed, {.members = members, .in_loop = true});
     program.launch();
     Graph graph;
@@ -226,7 +210,7 @@ TEST_P(GangProgramNodesTest, RunsRepeatWithSlices) {
     batch.mm(b, h, u.transpose(0, 1));
     batch.assign(h, ops::tanh(Expression(a) + b));
   };
-  const std::vector<std::vector<float>> state = all();
+  const std::vector<std::vector<float>> state = tensors.all();
   const OperationList list = noted(work);
   for (int run = 0; run < 2; ++run)
     for (std::int64_t i = 0; i < kRepeats; ++i) {
@@ -236,30 +220,30 @@ TEST_P(GangProgramNodesTest, RunsRepeatWithSlices) {
       batch.assign(hs.slice(0, i, 1).reshape({1, 192}), Expression(h));
       batch.flush().wait();
     }
-  std::vector<std::vector<float>> expected = all();
+  std::vector<std::vector<float>> expected = tensors.all();
   GangSettings settings{.members = 3, .repeats = kRepeats};
   settings.slices.push_back({.memory = x.extent(), .first = xs.address(), .stride = 4 * 64});
   settings.slices.push_back({.memory = h.extent(), .first = hs.address(), .stride = 4 * 192, .output = true});
   for_each_form(list, settings, [&](const std::function<Node(Graph&)>& add_to) {
-    restore(state);
+    tensors.restore(state);
     Graph graph;
     add_to(graph);
     const GraphExec exec = runtime().instantiate(graph);
     runtime().launch(exec);
     runtime().launch(exec).wait();
-    expected.front() = all().front();  // x itself: slices come to the members' memory
+    expected.front() = tensors.all().front();  // x itself: slices come to the members' memory
     expect_same(expected);
   });
 }
 
 TEST_P(GangProgramNodesTest, ACancelledRunLeavesTheNextOneWhole) {
   const Work work = network();
-  const std::vector<std::vector<float>> state = all();
+  const std::vector<std::vector<float>> state = tensors.all();
   const OperationList list = noted(work);
   run_tasks(work, 3);
-  const std::vector<std::vector<float>> expected = all();
+  const std::vector<std::vector<float>> expected = tensors.all();
   for_each_form(list, {.members = 3}, [&](const std::function<Node(Graph&)>& add_to) {
-    restore(state);
+    tensors.restore(state);
     auto goes = filled<u32>(runtime(), 1, 0);
     Graph failing;
     failing.add("fails", fail, 5);
@@ -287,12 +271,12 @@ TEST_P(GangProgramNodesTest, LeasesEndBetweenRuns) {
     batch.mm(y, x, w.transpose(0, 1));
     batch.assign(x, ops::tanh(y));
   };
-  const std::vector<std::vector<float>> state = all();
+  const std::vector<std::vector<float>> state = tensors.all();
   const OperationList list = noted(work);
   run_tasks(work, 2 * kLaunches);
-  const std::vector<std::vector<float>> expected = all();
+  const std::vector<std::vector<float>> expected = tensors.all();
   for_each_form(list, {.members = 5}, [&](const std::function<Node(Graph&)>& add_to) {
-    restore(state);
+    tensors.restore(state);
     Graph graph;
     const Node once = add_to(graph);
     add_to(graph).after(once);

@@ -13,6 +13,7 @@
 
 #include "tests/conformance/emulated_gang.hpp"
 #include "tests/conformance/gang_in_threads.hpp"
+#include "tests/conformance/random_tensors.hpp"
 #include "tests/conformance/tensor_test.hpp"
 #include "tests/unit/sanitized.hpp"
 
@@ -24,23 +25,7 @@ class GangProgramsTest : public TensorTest {
  protected:
   using Work = std::function<void(Batch&)>;
 
-  TensorView tensor(const Dims& shape, float scale = 1) {
-    std::size_t elements = 1;
-    for (const std::int64_t size : shape) elements *= static_cast<std::size_t>(size);
-    buffers_.push_back(runtime().allocate<float>(elements));
-    std::vector<float> values(elements);
-    for (float& value : values) value = scale * uniform_(random_);
-    buffers_.back().write(values);
-    return {reinterpret_cast<std::uint64_t>(buffers_.back().data()), ElementType::f32, shape};
-  }
-  std::vector<std::vector<float>> all() {
-    std::vector<std::vector<float>> values;
-    for (Buffer<float>& buffer : buffers_) buffer.read(values.emplace_back(buffer.size()));
-    return values;
-  }
-  void restore(const std::vector<std::vector<float>>& values) {
-    for (std::size_t i = 0; i < buffers_.size(); ++i) buffers_[i].write(values[i]);
-  }
+  TensorView tensor(const Dims& shape, float scale = 1) { return tensors.make(runtime(), shape, scale); }
   static bool needed(const TensorView::Extent&) { return true; }
 
   // Runs the work by tasks and by a program, some times from the same state, and compares all tensors. On a CPU also by threads, as many as
@@ -51,7 +36,7 @@ class GangProgramsTest : public TensorTest {
                                  .first = slices.whole.address(),
                                  .stride = 4 * slices.whole.strides()[0],
                                  .output = slices.output});
-    const std::vector<std::vector<float>> state = all();
+    const std::vector<std::vector<float>> state = tensors.all();
     OperationList list;
     {
       Batch batch(runtime());
@@ -59,7 +44,7 @@ class GangProgramsTest : public TensorTest {
       work(batch);
       batch.flush().wait();
     }
-    restore(state);
+    tensors.restore(state);
     {
       const GangProgram program(runtime(), list, needed, settings);
       const auto run = [&](int number) {
@@ -73,7 +58,7 @@ class GangProgramsTest : public TensorTest {
     // Words are ordered by their values, of which the thread sanitizer knows nothing. The other ones compile a program for seconds.
     if (!on_cpu() || kThreadSanitized) return;
     if (kAddressSanitized && (settings.members < 2 || settings.members > kMostSanitized)) return;
-    restore(state);
+    tensors.restore(state);
     GangInThreads program(runtime(), tensor::gang::plan_of(tensor::noted_in(list), needed, limits_of_gpu(settings, 1)), settings.repeats);
     if (program.plan().members == 1 && settings.members == 1) return;
     // A few members with all their threads: it takes longer.
@@ -82,7 +67,7 @@ class GangProgramsTest : public TensorTest {
       EmulatedGang emulated(runtime(), plan, settings.members, settings.repeats);
       ASSERT_NO_FATAL_FAILURE(compare(
           work, [&](int) { emulated.run(); }, program.source(), settings, runs, tolerance));
-      restore(state);
+      tensors.restore(state);
     }
     compare(
         work, [&](int) { program.run(); }, program.source(), settings, runs, tolerance);
@@ -92,8 +77,8 @@ class GangProgramsTest : public TensorTest {
   void input(const TensorView& memory, const TensorView& whole) { slices_.push_back({memory, whole, false}); }
   void output(const TensorView& memory, const TensorView& whole) { slices_.push_back({memory, whole, true}); }
 
-  std::mt19937& random() { return random_; }
-  std::int64_t below(std::int64_t n) { return static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(n)); }
+  std::mt19937& random() { return tensors.random(); }
+  std::int64_t below(std::int64_t n) { return tensors.below(n); }
 
  private:
   static constexpr std::uint32_t kMostEmulated = 4;
@@ -118,19 +103,18 @@ class GangProgramsTest : public TensorTest {
     batch.flush().wait();
   }
   bool is_input(std::size_t buffer) const {
-    return std::ranges::any_of(slices_, [&](const Slices& slices) {
-      return !slices.output && slices.memory.address() == reinterpret_cast<std::uint64_t>(buffers_[buffer].data());
-    });
+    return std::ranges::any_of(slices_,
+                               [&](const Slices& slices) { return !slices.output && slices.memory.address() == tensors.address(buffer); });
   }
   void compare(const Work& work, const std::function<void(int)>& program, const std::string& source, const GangSettings& settings, int runs,
                double tolerance) {
-    std::vector<std::vector<float>> state = all();
+    std::vector<std::vector<float>> state = tensors.all();
     for (int run = 0; run < runs; ++run) {
       run_tasks(work, settings.repeats);
-      const std::vector<std::vector<float>> expected = all();
-      restore(state);
+      const std::vector<std::vector<float>> expected = tensors.all();
+      tensors.restore(state);
       program(run);
-      const std::vector<std::vector<float>> given = all();
+      const std::vector<std::vector<float>> given = tensors.all();
       for (std::size_t i = 0; i < given.size(); ++i)
         for (std::size_t j = 0; j < given[i].size() && !is_input(i); ++j) {
           const float a = given[i][j];
@@ -143,14 +127,14 @@ class GangProgramsTest : public TensorTest {
       // The next run begins with what this one has left, a little apart.
       for (std::vector<float>& values : state = given)
         for (float& value : values) value = std::isfinite(value) ? std::clamp(value, -4.0F, 4.0F) : 0.5F;
-      restore(state);
+      tensors.restore(state);
     }
   }
 
-  std::mt19937 random_{11};
-  std::uniform_real_distribution<float> uniform_{-1, 1};
-  std::vector<Buffer<float>> buffers_;
   std::vector<Slices> slices_;
+
+ protected:
+  RandomTensors tensors{11};
 };
 DWELL_ON_EVERY_DEVICE(GangProgramsTest);
 
@@ -374,7 +358,7 @@ TEST_P(GangProgramsTest, ResultsThatNobodyReadsAreNotStored) {
   const TensorView x = tensor({64});
   const TensorView between = tensor({64});
   const TensorView y = tensor({64});
-  const std::vector<std::vector<float>> before = all();
+  const std::vector<std::vector<float>> before = tensors.all();
   OperationList list;
   Batch batch(runtime());
   batch.note_in(list);
@@ -382,11 +366,11 @@ TEST_P(GangProgramsTest, ResultsThatNobodyReadsAreNotStored) {
   batch.softmax(between, between, 0);
   batch.assign(y, Expression(between) * 2.0);
   batch.flush().wait();
-  const std::vector<std::vector<float>> expected = all();
-  restore(before);
+  const std::vector<std::vector<float>> expected = tensors.all();
+  tensors.restore(before);
   const GangProgram program(runtime(), list, [&](const TensorView::Extent& memory) { return memory.first != between.address(); });
   program.launch().wait();
-  const std::vector<std::vector<float>> given = all();
+  const std::vector<std::vector<float>> given = tensors.all();
   EXPECT_EQ(given[1], before[1]);
   for (std::size_t i = 0; i < 64; ++i) EXPECT_NEAR(given[2][i], expected[2][i], 1e-6F);
 }
@@ -529,10 +513,10 @@ TEST_P(GangProgramsTest, OnlyACpuRunsAProgramInTheCallersThread) {
   batch.assign(x, Expression(x) * 0.0 + 3.0);
   batch.flush().wait();
   const GangProgram program(runtime(), list, needed);
-  restore({std::vector<float>(8, 1)});
+  tensors.restore({std::vector<float>(8, 1)});
   if (!on_cpu()) return expect_error(errc::unsupported, HasSubstr("launch it"), [&] { program.run(); });
   program.run();
-  EXPECT_EQ(all().front(), std::vector<float>(8, 3));
+  EXPECT_EQ(tensors.all().front(), std::vector<float>(8, 3));
   expect_error(errc::unsupported, HasSubstr("launch it"), [&] { program.enqueue(nullptr); });
   runtime().close();
   EXPECT_THROW(program.run(), Error) << "its code is gone with the runtime";

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
-#include <random>
 #include <span>
 #include <string>
 #include <utility>
@@ -18,6 +17,7 @@
 #include "tensor/gang/plan.hpp"
 #include "tests/conformance/emulated_gang.hpp"
 #include "tests/conformance/gang_in_threads.hpp"
+#include "tests/conformance/random_tensors.hpp"
 #include "tests/conformance/tensor_test.hpp"
 #include "tests/unit/sanitized.hpp"
 
@@ -124,28 +124,12 @@ class RandomGangProgramsTest : public TensorTest {
     std::function<void(HostMemory&)> on_host;
   };
 
-  TensorView tensor(const Dims& shape, float scale = 1) {
-    std::uniform_real_distribution<float> uniform(-scale, scale);
-    std::vector<float> values(static_cast<std::size_t>(TensorView(0x1000, ElementType::f32, shape).elements()));
-    for (float& value : values) value = uniform(random_);
-    buffers_.push_back(runtime().allocate<float>(values.size()));
-    buffers_.back().write(values);
-    return {reinterpret_cast<std::uint64_t>(buffers_.back().data()), ElementType::f32, shape};
-  }
-  std::vector<std::vector<float>> all() {
-    std::vector<std::vector<float>> values;
-    for (Buffer<float>& buffer : buffers_) buffer.read(values.emplace_back(buffer.size()));
-    return values;
-  }
-  void restore(const std::vector<std::vector<float>>& values) {
-    for (std::size_t i = 0; i < buffers_.size(); ++i) buffers_[i].write(values[i]);
-  }
-  std::int64_t below(std::int64_t n) { return static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(n)); }
+  TensorView tensor(const Dims& shape, float scale = 1) { return tensors_.make(runtime(), shape, scale); }
+  std::int64_t below(std::int64_t n) { return tensors_.below(n); }
   TensorView one_of(const std::vector<TensorView>& of) { return of[static_cast<std::size_t>(below(static_cast<std::int64_t>(of.size())))]; }
 
   void make_tensors(const Settings& settings) {
-    random_.seed(settings.seed);
-    buffers_.clear();
+    tensors_.restart(settings.seed);
     rows_.clear(), pairs_.clear(), matrices_.clear(), blocks_.clear(), states_.clear(), numbers_.clear();
     for (int i = 0; i < 5; ++i) rows_.push_back(tensor({1, 256}));
     for (int i = 0; i < 2; ++i) pairs_.push_back(tensor({2, 256}));
@@ -164,13 +148,13 @@ class RandomGangProgramsTest : public TensorTest {
                             -0.0F,
                             std::numeric_limits<float>::denorm_min(),
                             -1e-40F};
-    std::vector<std::vector<float>> state = all();
+    std::vector<std::vector<float>> state = tensors_.all();
     // In few tensors: a product takes a NaN to a whole row.
     for (const std::size_t of : {0U, 2U, 5U, 9U, 12U})
       for (const float value : values)
         if (std::isfinite(value) || below(3) == 0)
           state[of][static_cast<std::size_t>(below(static_cast<std::int64_t>(state[of].size())))] = value;
-    restore(state);
+    tensors_.restore(state);
   }
 
   // A row of 256: of a vector, a pair, or one of the large tensors.
@@ -312,7 +296,7 @@ class RandomGangProgramsTest : public TensorTest {
       }
       batch.flush().wait();
     };
-    const std::vector<std::vector<float>> start = all();
+    const std::vector<std::vector<float>> start = tensors_.all();
     OperationList list;
     {
       Batch batch(runtime());
@@ -320,26 +304,26 @@ class RandomGangProgramsTest : public TensorTest {
       work(batch);
     }
     // The results of tasks, by run.
-    std::vector<std::vector<std::vector<float>>> expected{all()};
+    std::vector<std::vector<std::vector<float>>> expected{tensors_.all()};
     constexpr std::size_t kRuns = 2;
     while (expected.size() < kRuns) {
       Batch batch(runtime());
       work(batch);
-      expected.push_back(all());
+      expected.push_back(tensors_.all());
     }
     if (settings.on_host) {
       HostMemory host;
-      for (std::size_t i = 0; i < start.size(); ++i) host.add(reinterpret_cast<std::uint64_t>(buffers_[i].data()), start[i]);
+      for (std::size_t i = 0; i < start.size(); ++i) host.add(tensors_.address(i), start[i]);
       for (const Step& step : steps) step.on_host(host);
       for (std::size_t i = 0; i < start.size(); ++i) compare("tasks", i, expected.front()[i], host.part(i), 2e-4);
     }
     for (const std::uint32_t members : settings.members) {
       SCOPED_TRACE(std::to_string(members) + " members");
-      restore(start);
+      tensors_.restore(start);
       const auto compare_runs = [&](const std::function<void()>& run) {
         for (std::size_t i = 0; i < kRuns && !HasFailure(); ++i) {
           run();
-          const std::vector<std::vector<float>> given = all();
+          const std::vector<std::vector<float>> given = tensors_.all();
           for (std::size_t k = 0; k < given.size(); ++k) compare("run " + std::to_string(i), k, given[k], expected[i][k], 5e-4);
         }
       };
@@ -372,8 +356,7 @@ class RandomGangProgramsTest : public TensorTest {
   }
 
  private:
-  std::mt19937 random_;
-  std::vector<Buffer<float>> buffers_;
+  RandomTensors tensors_{0};
   std::vector<TensorView> rows_, pairs_, matrices_, blocks_, states_, numbers_, weights_;
   TensorView bias_, scale_;
 };

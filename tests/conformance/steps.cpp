@@ -20,6 +20,7 @@
 #include "tensor/gang/step_calls.hpp"
 #include "tests/conformance/emulated_gang.hpp"
 #include "tests/conformance/gang_in_threads.hpp"
+#include "tests/conformance/random_tensors.hpp"
 #include "tests/conformance/tensor_test.hpp"
 #include "tests/unit/sanitized.hpp"
 
@@ -61,26 +62,14 @@ class StepsTest : public TensorTest {
     hidden_.assign(kHidden, 0);
   }
 
-  TensorView tensor(const Dims& shape, float scale) {
-    std::size_t elements = 1;
-    for (const std::int64_t size : shape) elements *= static_cast<std::size_t>(size);
-    buffers_.push_back(runtime().allocate<float>(elements));
-    std::vector<float> values(elements);
-    for (float& value : values) value = scale * uniform_(random_);
-    buffers_.back().write(values);
-    return {reinterpret_cast<std::uint64_t>(buffers_.back().data()), ElementType::f32, shape};
-  }
-  Buffer<float>& buffer_of(const TensorView& view) {
-    return *std::ranges::find_if(
-        buffers_, [&](const Buffer<float>& buffer) { return reinterpret_cast<std::uint64_t>(buffer.data()) == view.address(); });
-  }
-  std::size_t elements_of(const TensorView& view) { return buffer_of(view).size(); }
+  TensorView tensor(const Dims& shape, float scale) { return tensors_.make(runtime(), shape, scale); }
+  std::size_t elements_of(const TensorView& view) { return tensors_.memory_of(view).size(); }
   std::vector<float> read(const TensorView& view) {
     std::vector<float> values(elements_of(view));
-    buffer_of(view).read(values);
+    tensors_.memory_of(view).read(values);
     return values;
   }
-  void write(const TensorView& view, const std::vector<float>& values) { buffer_of(view).write(values); }
+  void write(const TensorView& view, const std::vector<float>& values) { tensors_.memory_of(view).write(values); }
 
   StepSettings settings() const { return {.inputs = {x_.extent(), b_.extent()}, .outputs = {y_.extent(), count_.extent()}}; }
   static bool nothing(const TensorView::Extent&) { return false; }
@@ -94,8 +83,8 @@ class StepsTest : public TensorTest {
   };
   Call next_call() {
     Call call;
-    for (float& value : call.x) value = uniform_(random_);
-    call.b = uniform_(random_);
+    for (float& value : call.x) value = tensors_.number();
+    call.b = tensors_.number();
     const std::vector<float> w = read_once(w_);
     const std::vector<float> u = read_once(u_);
     const std::vector<float> v = read_once(v_);
@@ -168,9 +157,7 @@ class StepsTest : public TensorTest {
     return known_.emplace_back(view.address(), read(view)).second;
   }
 
-  std::mt19937 random_{5};
-  std::uniform_real_distribution<float> uniform_{-1, 1};
-  std::deque<Buffer<float>> buffers_;
+  RandomTensors tensors_{5};
   std::deque<std::pair<std::uint64_t, std::vector<float>>> known_;
 };
 DWELL_ON_EVERY_DEVICE(StepsTest);
