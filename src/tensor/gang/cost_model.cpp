@@ -1,8 +1,10 @@
 #include "tensor/gang/cost_model.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <cmath>
+#include <numbers>
 #include <system_error>
 
 namespace dwell::tensor::gang {
@@ -13,7 +15,9 @@ namespace {
 std::int64_t limit_of(double quotient, std::int64_t usual) {
   constexpr double kMostFactor = 16;
   const auto middle = static_cast<double>(usual);
-  return static_cast<std::int64_t>(std::exp2(std::round(std::log2(std::clamp(quotient, middle / kMostFactor, middle * kMostFactor)))));
+  const double near = std::clamp(quotient, middle / kMostFactor, middle * kMostFactor);
+  const auto below = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(near)));
+  return near > std::numbers::sqrt2 * static_cast<double>(below) ? 2 * below : below;
 }
 
 }  // namespace

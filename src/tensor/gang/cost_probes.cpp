@@ -36,7 +36,8 @@ std::uint32_t members_of(const Limits& limits) { return std::min(std::bit_floor(
 // registers from step to step.
 void note_sum(Noted& noted, const TensorView& to, const TensorView& from) {
   ProgramBuilder builder(to.shape());
-  const std::array<Operand, 2> operands{from, from.slice(0, 0, 1).expand(to.shape())};
+  const TensorView first = from.slice(0, 0, 1).expand(to.shape());  // operands refer to views
+  const std::array<Operand, 2> operands{from, first};
   builder.add(TensorOp::add, to.type(), to, operands);
   std::vector<std::uint32_t> words;
   builder.write_to(words);
