@@ -359,7 +359,7 @@ def test_a_double_backward_pass_is_refused(graphs: list[Any]) -> None:
     compiled = torch.compile(lambda x: torch.tanh(x @ w).sum(), backend="dwell")
     for _ in range(4):
         (gradient,) = torch.autograd.grad(compiled(made(4, 16)), w, create_graph=True)
-        with pytest.raises(RuntimeError, match="double backward|does not require grad"):  # as PyTorch 2.11 says it
+        with pytest.raises(RuntimeError, match=r"double backward|does not require grad"):  # as PyTorch 2.11 says it
             gradient.sum().backward()
         settle_all(graphs)
 
