@@ -283,24 +283,27 @@ def test_a_resident_loop_starts_and_stops() -> None:
 
 def test_a_resident_loop_that_rests_goes_on() -> None:
     x = torch.arange(8.0, device=DEVICE)
+    torch.ops.dwell.rest()
     for rests in (False, True, True):
         with dt.eager(resident=True, always=True):
             y = x + 1
             if rests:
-                torch.ops.dwell.rest()
+                assert torch.ops.dwell.rest() == 1
             z = y * 2
-        torch.ops.dwell.rest()
+        assert torch.ops.dwell.rest() == 1
+        assert torch.ops.dwell.rest() == 0, "it has had no operation since"
         assert z.tolist() == [2 * (i + 1) for i in range(8)]
 
 
 @pytest.mark.skipif(DEVICE == "cpu", reason="waits for a whole GPU")
 def test_a_wait_for_the_device_takes_the_resident_loop_off() -> None:
     x = torch.zeros(8, device=DEVICE)
-    for count in range(200):
+    for wait in (torch.cuda.synchronize, torch.cuda.empty_cache):
         with dt.eager(resident=True, always=True):
             x += 1
-        torch.cuda.synchronize()
-        assert x.tolist() == [count + 1] * 8
+        wait()
+        assert torch.ops.dwell.rest() == 0, "it is off already"
+    assert x.tolist() == [2] * 8
 
 
 def test_limits_end_with_their_context() -> None:

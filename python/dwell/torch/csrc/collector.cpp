@@ -147,15 +147,16 @@ void Collector::close() {
   if (resident_) attempt([this] { resident_->runtime.close(); });
 }
 
-void Collector::rest() {
+bool Collector::rest() {
   const std::lock_guard lock(mutex_);
-  if (!awake_) return;
+  if (!awake_) return false;
   if (is_resident()) flush_locked(FlushReason::asked, true);
   awake_ = false;
   resident_anywhere_.fetch_sub(1, std::memory_order_release);
   release_gil();
   resident_->runtime.park();
   resident_->runtime.resume();
+  return true;
 }
 
 void Collector::submit_locked(bool cut_short) {

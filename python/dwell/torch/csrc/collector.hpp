@@ -101,9 +101,9 @@ class Collector {
   void flush(FlushReason reason, bool wait);
   // Runs collected operations and closes the runtimes. Nothing may be taken afterwards. Throws nothing.
   void close();
-  // Takes the resident loop off the device until its next operation, once it has run what was submitted. Does nothing if it has not run
-  // since.
-  void rest();
+  // Takes the resident loop off the device until its next operation, once it has run what was submitted. Returns false, with nothing done,
+  // if it has had no operation since the last time.
+  bool rest();
   // Counts of the batches, and of operations taken.
   BatchStats stats();
   std::uint64_t taken();

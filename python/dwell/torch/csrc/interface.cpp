@@ -217,10 +217,13 @@ void flush(bool wait) {
 }
 
 // Flushes, and takes resident loops off their devices until their next operation: a call that waits for a device waits for them.
-void rest() {
+// Returns how many there were.
+std::int64_t rest() {
   flush(false);
-  if (is_forked()) return;
-  for (Collector* const collector : Collector::all()) collector->rest();
+  std::int64_t rested = 0;
+  if (is_forked()) return rested;
+  for (Collector* const collector : Collector::all()) rested += collector->rest() ? 1 : 0;
+  return rested;
 }
 
 // Replays a recording. `flushes`: nothing else will, since the caller is in no context.
@@ -292,7 +295,7 @@ PyObject* leave_from_python(PyObject* /*self*/, PyObject* const* given, Py_ssize
 // `rest`, called by Python itself.
 PyObject* rest_from_python(PyObject* /*self*/, PyObject* /*unused*/) {
   if (!Collector::any_pending() && !Collector::any_resident()) Py_RETURN_NONE;
-  return call_without_gil([] { rest(); });
+  return call_without_gil([] { static_cast<void>(rest()); });
 }
 #endif
 
@@ -352,7 +355,7 @@ TORCH_LIBRARY(dwell, m) {
   m.def("resume_taking(int before) -> ()", &dwell::pytorch::resume_taking);
   m.def("begin_forked() -> ()", &dwell::pytorch::begin_forked);
   m.def("flush(bool wait) -> ()", &dwell::pytorch::flush);
-  m.def("rest() -> ()", &dwell::pytorch::rest);
+  m.def("rest() -> int", &dwell::pytorch::rest);
   m.def("close() -> ()", &dwell::pytorch::close);
   m.def("set_capturing(bool on) -> ()", &dwell::pytorch::set_capturing);
   m.def("set_limits(int elements, int operations, bool resident) -> ()", &dwell::pytorch::set_limits);
