@@ -65,7 +65,7 @@ class ByKey(_InSteps):
     """By a key of the dispatcher, in C++."""
 
     def __init__(self, begin: Any, end: Any) -> None:
-        """Functions that begin and end a context in one call, ten times as fast; None where there are none."""
+        """Functions that begin and end a context in one call each, past the dispatcher; None where there are none."""
         if begin is not None and end is not None:
             self.begin = begin  # type: ignore[method-assign]
             self.end = end  # type: ignore[method-assign]

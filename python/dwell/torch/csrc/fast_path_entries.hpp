@@ -20,7 +20,7 @@ struct EntryCalls {
 };
 extern const std::array<EntryCalls, kMostEntries> kEntryCalls;
 
-// What they call, with the number of the entry.
+// The functions of kEntryCalls call these, with the entry's number.
 PyObject* call_entry(std::size_t entry, PyObject* callable, PyObject* const* objects, std::size_t flags, PyObject* names);
 PyObject* call_method_entry(std::size_t entry, PyObject* callable, PyObject* const* objects, std::size_t flags, PyObject* names);
 PyObject* call_bare_entry(std::size_t entry, PyObject* self, PyObject* nothing);
