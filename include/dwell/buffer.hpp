@@ -25,6 +25,7 @@ namespace detail {
 
 struct Shell;
 struct SliceParts;
+class RingBase;
 
 // The part of a buffer's state that a submission reads. A submission notes nothing here, which would cost it 5 %: the ring lists the tasks
 // that name a buffer while they are in flight, and the buffer knows from which position on they may (BufferState::used_from).
@@ -90,6 +91,7 @@ struct SliceParts {
   explicit SliceParts(const Slice<T>& of) : use(of.use_), words(of.words_) {}
   template <class T>
   explicit SliceParts(const Buffer<T>& of) : SliceParts(of.slice()) {}
+  explicit SliceParts(const RingBase& of);  // ring.hpp
 
   const BufferUse* use;
   SpanWords words;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <dwell/device/atomic.hpp>
+#include <dwell/device/byte_ring.hpp>
 #include <dwell/device/copy.hpp>
 #include <dwell/device/exec.hpp>
 #include <dwell/device/gang.hpp>
@@ -13,6 +14,7 @@
 #include <dwell/device/operator.hpp>
 #include <dwell/device/platform.hpp>
 #include <dwell/device/reduce.hpp>
+#include <dwell/device/ring.hpp>
 #include <dwell/device/scan.hpp>
 #include <dwell/device/seqlock.hpp>
 #include <dwell/device/signature.hpp>

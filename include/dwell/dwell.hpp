@@ -23,6 +23,7 @@
 #include <dwell/operator.hpp>
 #include <dwell/options.hpp>
 #include <dwell/preemption.hpp>
+#include <dwell/ring.hpp>
 #include <dwell/runtime.hpp>
 #include <dwell/signature.hpp>
 #include <dwell/task.hpp>

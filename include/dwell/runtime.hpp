@@ -29,6 +29,7 @@
 #include <dwell/operator.hpp>
 #include <dwell/options.hpp>
 #include <dwell/preemption.hpp>
+#include <dwell/ring.hpp>
 #include <dwell/stream.hpp>
 #include <dwell/task.hpp>
 #include <dwell/ticket.hpp>
@@ -132,7 +133,17 @@ class Runtime {
     return Buffer<std::byte>(wrap_bytes(pointer, bytes, 1, 1, std::move(keep_alive)), bytes);
   }
 
-  // Submits a task: the operator's arguments (Buffer or Slice for a Span, GraphExec for an Exec), then any of groups(n), link, hard_link,
+  // Makes a ring of `slots` messages, a power of two, between operators, or between operators and the host (RingOptions). Throws
+  // errc::invalid_argument (a number of slots that is no power of two, both ends on the host), errc::out_of_memory.
+  template <class T>
+  RingBuffer<T> ring(std::size_t slots, const RingOptions& options = {}) {
+    return RingBuffer<T>(make_ring(slots, device::RingWords<T>::quads * 16, sizeof(T), options));
+  }
+  // Makes a ring of `bytes`, a power of two from 64 on, for messages of any size up to RingOptions::message_bytes. Each takes a multiple of
+  // 64 bytes. Throws as above, and errc::invalid_argument for messages larger than half of the ring or 4 MiB.
+  ByteRingBuffer byte_ring(std::size_t bytes, const RingOptions& options = {});
+
+  // Submits a task: the operator's arguments (Buffer or Slice for a Span, GraphExec for an Exec, RingBuffer for a Ring), then any of groups(n), link, hard_link,
   // drain, after(tickets...), after_any_result(tickets...). Waits while the ring is full, or, for arguments beyond 372 bytes, while 8 MiB
   // of about that size are in flight. Keeps a GraphExec until the task is complete. If operators or arguments of its graph have changed
   // since its last launch, the task waits until no earlier task may launch it. Throws errc::signature_mismatch, errc::stale_handle,
@@ -406,6 +417,7 @@ class Runtime {
     check_arguments(op, arguments.parameters().data(), static_cast<std::uint32_t>(arguments.parameters().size()));
   }
   std::shared_ptr<detail::BufferState> allocate_bytes(std::size_t count, std::size_t element, Memory memory);
+  std::shared_ptr<detail::RingState> make_ring(std::size_t slots, std::size_t slot_bytes, std::size_t most, const RingOptions& options);
   std::shared_ptr<detail::BufferState> wrap_bytes(void* pointer, std::size_t count, std::size_t element, std::size_t alignment,
                                                   std::shared_ptr<void> keep_alive);
   // Wait while the ring is full, and return the position of the last task. Quads are passed in vector registers.

@@ -149,7 +149,7 @@ void GraphExec::set_words(const Node& node, std::uint32_t index, const Parameter
     refuse(errc::invalid_argument, "lay in device memory so far: give it a buffer there, or instantiate the graph anew");
   if (op == nullptr && (words.word[2] | words.word[1] >> 20U) == 0) refuse(errc::invalid_argument, "has no element");
   std::optional<std::uint64_t> memory_at;
-  if (given.kind == Kind::span || given.kind == Kind::const_span)
+  if (given.kind == Kind::span || given.kind == Kind::const_span || given.kind == Kind::ring)
     memory_at = words.word[0] | static_cast<std::uint64_t>(words.word[1] & 0xFFFFFU) << 32U;
   std::uint32_t first = 0;
   for (std::uint32_t i = 0; i < index; ++i) first += device::words_of(parameters[i]);

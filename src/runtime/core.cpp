@@ -155,6 +155,11 @@ std::shared_ptr<detail::BufferState> Core::allocate(std::size_t count, std::size
   return with_memory([&] { return buffers_->allocate(count, element, memory); });
 }
 
+std::shared_ptr<detail::RingState> Core::ring(const RingShape& shape, const RingOptions& options) {
+  check_open();
+  return with_memory([&] { return make_ring(*buffers_, shape, options); });
+}
+
 std::shared_ptr<detail::BufferState> Core::wrap(void* pointer, std::size_t count, std::size_t element, std::size_t alignment,
                                                 std::shared_ptr<void> keep_alive) {
   check_open();

@@ -29,6 +29,7 @@
 #include "runtime/inspect/inspector.hpp"
 #include "runtime/kernels/kernels.hpp"
 #include "runtime/memory/buffers.hpp"
+#include "runtime/memory/rings.hpp"
 #include "runtime/observe/flight_recorder.hpp"
 #include "runtime/observe/observation.hpp"
 #include "runtime/program/registry.hpp"
@@ -108,6 +109,7 @@ class Core {
     graphs_.collect(queue().reaped());
     return take();
   }
+  std::shared_ptr<detail::RingState> ring(const RingShape& shape, const RingOptions& options);
   std::shared_ptr<detail::BufferState> wrap(void* pointer, std::size_t count, std::size_t element, std::size_t alignment,
                                             std::shared_ptr<void> keep_alive);
 

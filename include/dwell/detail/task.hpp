@@ -13,6 +13,7 @@
 #include <dwell/buffer.hpp>
 #include <dwell/device/exec.hpp>
 #include <dwell/device/signature.hpp>
+#include <dwell/ring.hpp>
 #include <dwell/task.hpp>
 
 namespace dwell {
@@ -128,6 +129,11 @@ inline constexpr bool kIsShape = std::is_same_v<T, Groups> || kIsGang<T> || kIsR
 template <class T>
 inline constexpr bool kIsModifier = kIsShape<T> || kIsOrder<T> || kIsPriority<T>;
 
+template <class T>
+inline constexpr bool kIsRing = std::is_same_v<T, ByteRing>;
+template <class T>
+inline constexpr bool kIsRing<Ring<T>> = true;
+
 // The parameter type that an argument of type T stands for.
 template <class T>
 struct Argument {
@@ -135,6 +141,7 @@ struct Argument {
   static_assert(std::is_trivially_copyable_v<T>,
                 "operator arguments are copied as bytes: pass a Buffer, a Slice, a Span, a GraphExec, or a plain value");
   static_assert(!std::is_same_v<T, Exec>, "an Exec is the device's: pass the GraphExec");
+  static_assert(!kIsRing<T>, "a Ring is the device's: pass the RingBuffer");
   using type = T;
 };
 template <class T>
@@ -144,6 +151,14 @@ struct Argument<Buffer<T>> {
 template <class T>
 struct Argument<Slice<T>> {
   using type = Span<T>;
+};
+template <class T>
+struct Argument<RingBuffer<T>> {
+  using type = Ring<T>;
+};
+template <>
+struct Argument<ByteRingBuffer> {
+  using type = ByteRing;
 };
 
 template <>
@@ -161,8 +176,10 @@ template <class T>
 constexpr std::uint32_t words_of() {
   if constexpr (kIsModifier<T>)
     return 0;
+  else if constexpr (device::IsSpan<typename Argument<T>::type>::value || kIsRing<typename Argument<T>::type>)
+    return 3;
   else
-    return (device::IsSpan<typename Argument<T>::type>::value ? 12 : sizeof(typename Argument<T>::type) + 3) / 4;
+    return (sizeof(typename Argument<T>::type) + 3) / 4;
 }
 
 // The graphs that a task may launch.

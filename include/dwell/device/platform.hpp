@@ -32,6 +32,7 @@
 //   DWELL_REFUSES_MISTAKES   the assembler refuses nonsense in code that is not left out as unreachable
 //   DWELL_ASYNC_COPIES       copies from global to shared memory run asynchronously
 //   DWELL_CONVERTS_BFLOAT16  the target rounds a float to a bfloat16 by itself
+//   DWELL_CRC32C             the processor may have an instruction for CRC32C
 //   DWELL_HAS_MMA            the target's warps multiply matrices of 16-bit numbers, in tiles of 16 x 8 x 16
 //
 // And in namespace dwell the constants
@@ -57,6 +58,8 @@
 //   float_of_half, half_of_float
 //                            of the bits of IEEE 754's binary16
 //   truncated                the i32 or i64 that a float or a double becomes, toward zero: the nearest that there is, and of NaN the least
+//   has_crc32c, crc32c_by_instruction
+//                            with DWELL_CRC32C: whether this processor has it; the next state of a checksum after some words
 //   now_ns                   nanoseconds of a clock that all workers of a device share; only differences mean anything
 //   kHasCycleCounter, cycle_counter
 //                            without a control warp: whether there is a counter of cycles at a steady rate; its value, else 0

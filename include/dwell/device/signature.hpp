@@ -11,7 +11,8 @@ namespace dwell {
 
 // The kind of a parameter. Floating point is IEEE 754's; `bfloat` is a kind of its own because a half has as many bytes. Spans
 // are two kinds, because one may be written and the other may not; so are pointers. Those, and `opaque` (some value of a known size), occur
-// only with ordinary kernels, never in a SignatureRecord. `exec` is a graph that the operator may launch (Exec).
+// only with ordinary kernels, never in a SignatureRecord. `exec` is a graph that the operator may launch (Exec), `ring` a ring of messages
+// (Ring, ByteRing).
 enum class Kind : u8 {
   structure,
   boolean,
@@ -25,11 +26,12 @@ enum class Kind : u8 {
   pointer,
   const_pointer,
   opaque,
-  exec
+  exec,
+  ring
 };
 
-// One parameter. For a span or a pointer, `element` and `bytes` describe its elements (`bytes` is 0 where their size is not known, and
-// the element of void* is opaque); for any other kind, `element` is Kind::structure (0) and `bytes` is the size of the value.
+// One parameter. For a span, a ring or a pointer, `element` and `bytes` describe its elements (`bytes` is 0 where their size is not known
+// or differs, and the element of void* is opaque); for any other kind, `element` is Kind::structure (0) and `bytes` is the size of the value.
 struct Parameter {
   Kind kind;
   Kind element;
@@ -104,7 +106,8 @@ struct Describe<const T&> : Describe<T> {};
 
 // Argument words that a parameter takes in a task (operator.hpp, Wire).
 DWELL_HOST_DEVICE u32 words_of(const Parameter& parameter) {
-  return parameter.kind == Kind::span || parameter.kind == Kind::const_span ? 3 : (parameter.bytes + 3U) / 4;
+  const bool is_memory = parameter.kind == Kind::span || parameter.kind == Kind::const_span || parameter.kind == Kind::ring;
+  return is_memory ? 3 : (parameter.bytes + 3U) / 4;
 }
 
 // The record of a parameter list.

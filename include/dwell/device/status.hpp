@@ -26,6 +26,9 @@ DWELL_CONSTANT i32 index_out_of_range = -15;  // an index named an element that 
 DWELL_CONSTANT i32 exception = -16;           // a C++ exception left the operator, on the CPU
 DWELL_CONSTANT i32 interrupted = -17;         // the runtime was closed in the middle of it
 DWELL_CONSTANT i32 out_of_bounds = -18;       // an element beyond a span, in an operator compiled with CompileOptions::debug
+DWELL_CONSTANT i32 ring_full = -19;           // Ring::push without room, or of a message that is too large
+DWELL_CONSTANT i32 ring_closed = -20;         // Ring::push after the ring was closed
+DWELL_CONSTANT i32 ring_refused = -21;        // Ring::push by a task into a ring whose producers are on the host
 }  // namespace status
 
 }  // namespace dwell

@@ -57,8 +57,8 @@ Signature read_signature(ByteReader& reader) {
   std::vector<Parameter> parameters;
   read_list(reader, parameters, [&] {
     Parameter one;
-    one.kind = read_enum<Kind, Kind::exec>(reader);
-    one.element = read_enum<Kind, Kind::exec>(reader);
+    one.kind = read_enum<Kind, Kind::ring>(reader);
+    one.element = read_enum<Kind, Kind::ring>(reader);
     one.bytes = reader.number<u16>();
     return one;
   });

@@ -124,7 +124,7 @@ std::optional<Signature> signature_in(std::span<const std::byte> bytes) {
   if (!record || record->magic != kSignatureMagic || record->count > kMaxParameters) return std::nullopt;
   for (const Parameter& parameter : std::span(record->parameters).first(record->count)) {
     // The kinds in between belong to ordinary kernels.
-    if (parameter.kind > Kind::const_span && parameter.kind != Kind::exec) return std::nullopt;
+    if (parameter.kind > Kind::const_span && parameter.kind != Kind::exec && parameter.kind != Kind::ring) return std::nullopt;
     if (parameter.element >= Kind::span && parameter.element != Kind::exec) return std::nullopt;
   }
   return Signature(*record);

@@ -51,10 +51,12 @@ BufferView BufferView::part(std::size_t first, std::size_t count) const {
 
 Arguments& Arguments::add(const Parameter& type, std::span<const std::byte> value) {
   const bool is_value = !is_span(type) && type.kind != Kind::pointer && type.kind != Kind::const_pointer && type.kind != Kind::opaque &&
-                        type.kind != Kind::exec;
+                        type.kind != Kind::exec && type.kind != Kind::ring;
   if (!is_value) {
     throw Error(errc::invalid_argument, "argument " + std::to_string(parameters_.size() + 1) + " is " + text_of(type) +
-                                            ", which has no bytes: pass " + (type.kind == Kind::exec ? "a GraphExec" : "a BufferView"));
+                                            ", which has no bytes: pass " + (type.kind == Kind::exec   ? "a GraphExec"
+                                                                      : type.kind == Kind::ring ? "a RingBuffer"
+                                                                                                : "a BufferView"));
   }
   if (value.size() != type.bytes) {
     throw Error(errc::invalid_argument,

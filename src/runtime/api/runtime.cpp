@@ -85,6 +85,17 @@ std::shared_ptr<detail::BufferState> Runtime::allocate_bytes(std::size_t count, 
   return detail::Shell::require(shell_)->allocate(count, element, memory);
 }
 
+std::shared_ptr<detail::RingState> Runtime::make_ring(std::size_t slots, std::size_t slot_bytes, std::size_t most,
+                                                      const RingOptions& options) {
+  return detail::Shell::require(shell_)->ring({slots, slot_bytes, most}, options);
+}
+
+ByteRingBuffer Runtime::byte_ring(std::size_t bytes, const RingOptions& options) {
+  constexpr std::size_t kSlot = 64;
+  const std::size_t most = options.message_bytes != 0 ? options.message_bytes : std::min<std::size_t>(bytes / 4, device::kMostMessageBytes);
+  return ByteRingBuffer(make_ring(bytes / kSlot, kSlot, most, options));
+}
+
 std::shared_ptr<detail::BufferState> Runtime::wrap_bytes(void* pointer, std::size_t count, std::size_t element, std::size_t alignment,
                                                          std::shared_ptr<void> keep_alive) {
   return detail::Shell::require(shell_)->wrap(pointer, count, element, alignment, std::move(keep_alive));

@@ -30,6 +30,7 @@ std::string pointer_text(Kind element, unsigned bytes) {
 std::string text_of(const Parameter& parameter) {
   switch (parameter.kind) {
     case Kind::span: return "Span<" + scalar_text(parameter.element, parameter.bytes) + ">";
+    case Kind::ring: return parameter.bytes == 0 ? "ByteRing" : "Ring<" + scalar_text(parameter.element, parameter.bytes) + ">";
     case Kind::const_span: return "Span<const " + scalar_text(parameter.element, parameter.bytes) + ">";
     case Kind::pointer: return pointer_text(parameter.element, parameter.bytes);
     case Kind::const_pointer: return "const " + pointer_text(parameter.element, parameter.bytes);

@@ -112,6 +112,17 @@ std::shared_ptr<detail::BufferState> Buffers::wrap(void* pointer, std::size_t co
   return enter(std::move(state));
 }
 
+std::shared_ptr<detail::BufferState> Buffers::pin(std::shared_ptr<std::byte> memory, std::size_t bytes) {
+  collect();
+  auto state = std::make_shared<detail::BufferState>();
+  state->bytes = bytes;
+  state->foreign = true;
+  state->memory = Memory::host;
+  std::byte* const at = memory.get();
+  state->allocation = backend_.pin(at, bytes, std::move(memory));
+  return enter(std::move(state));
+}
+
 std::shared_ptr<detail::BufferState> Buffers::enter(std::shared_ptr<detail::BufferState> state) {
   // A resource may return memory that the host can access too.
   const bool is_seen = state->memory == Memory::host || (state->prompt && state->allocation->host() != nullptr);
@@ -170,6 +181,11 @@ void Buffers::write(const detail::BufferState& buffer, std::size_t offset, const
 
 void Buffers::read(const detail::BufferState& buffer, std::size_t offset, void* to, std::size_t bytes) {
   const auto memory = free_of_users(buffer);
+  backend_.copy_to_host(to, memory->device() + offset, bytes);
+}
+
+void Buffers::look(const detail::BufferState& buffer, std::size_t offset, void* to, std::size_t bytes) {
+  const auto memory = memory_of(buffer);
   backend_.copy_to_host(to, memory->device() + offset, bytes);
 }
 

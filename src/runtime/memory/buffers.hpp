@@ -79,10 +79,14 @@ class Buffers {
   // Wraps foreign memory, see Runtime::wrap. `alignment`: of an element.
   std::shared_ptr<detail::BufferState> wrap(void* pointer, std::size_t count, std::size_t element, std::size_t alignment,
                                             std::shared_ptr<void> keep_alive);
+  // Makes memory of this process accessible to the device.
+  std::shared_ptr<detail::BufferState> pin(std::shared_ptr<std::byte> memory, std::size_t bytes);
   // write and read wait for the tasks and launches in flight that use the buffer. These three throw errc::stale_handle when the runtime is
   // closed meanwhile.
   void write(const detail::BufferState& buffer, std::size_t offset, const void* from, std::size_t bytes);
   void read(const detail::BufferState& buffer, std::size_t offset, void* to, std::size_t bytes);
+  // As read, without waiting.
+  void look(const detail::BufferState& buffer, std::size_t offset, void* to, std::size_t bytes);
   // Returns the buffer's address on the host. Throws errc::unsupported if it has none.
   void* host_address(const detail::BufferState& buffer);
   // Throws errc::stale_handle, naming the node, when a graph uses a dropped buffer.

@@ -47,6 +47,11 @@
 #define DWELL_ASYNC_COPIES 0
 #define DWELL_CONVERTS_BFLOAT16 0
 #define DWELL_HAS_MMA 0
+#if defined(__x86_64__)
+#define DWELL_CRC32C 1
+#else
+#define DWELL_CRC32C 0
+#endif
 
 namespace dwell {
 
@@ -126,6 +131,20 @@ DWELL_DEVICE I truncated(F number) {
   const I nearest = number >= kEnd ? ~kLeast : kLeast;
   return fits ? whole : nearest;
 }
+
+#if DWELL_CRC32C
+inline bool has_crc32c() { return __builtin_cpu_supports("sse4.2") != 0; }
+__attribute__((target("sse4.2"))) inline u32 crc32c_by_instruction(u32 crc, const u32* words, u32 count) {
+  u64 rest = crc;
+  u32 i = 0;
+  for (; i + 2 <= count; i += 2) {
+    u64 two;
+    __builtin_memcpy(&two, words + i, sizeof(two));
+    rest = __builtin_ia32_crc32di(rest, two);
+  }
+  return i < count ? __builtin_ia32_crc32si(static_cast<u32>(rest), words[i]) : static_cast<u32>(rest);
+}
+#endif
 
 // ---- Time ----
 

@@ -32,6 +32,7 @@
 #define DWELL_DEQUES 0
 #define DWELL_EXCEPTIONS 0
 #define DWELL_HAS_MATH 1
+#define DWELL_CRC32C 0
 #define DWELL_NAMES_MISTAKES 0
 // Nothing is left out of code to be debugged.
 #if defined(__CUDACC_DEBUG__)

@@ -71,6 +71,7 @@ DWELL_DEVICE T fetch_add(T* at, T value) {
   DWELL_ATOMIC_RMW(release, "add", u32, "u32", "r")
   DWELL_ATOMIC_RMW(relaxed, "add", u64, "u64", "l")
   DWELL_ATOMIC_RMW(acq_rel, "add", u64, "u64", "l")
+  DWELL_ATOMIC_RMW(acquire, "add", u64, "u64", "l")
 }
 template <Order O, class T>
 DWELL_DEVICE T exchange(T* at, T value) {
