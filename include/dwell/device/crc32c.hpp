@@ -38,6 +38,7 @@ DWELL_DEVICE u32 crc32c(u32 crc, const u32* words, u32 count) {
 #if DWELL_CRC32C
   if (has_crc32c()) return crc32c_by_instruction(crc, words, count);
 #endif
+  DWELL_UNROLL_BY_4
   for (u32 i = 0; i < count; ++i) crc = crc32c_step(crc, words[i]);
   return crc;
 }

@@ -52,6 +52,13 @@ struct RingWords {
   }
   DWELL_DEVICE u32 checksum(u64 position, u32 head) const {
     u32 crc = RingCore::begin_checksum(position, head);
+#if DWELL_CRC32C
+    if (has_crc32c()) {
+      u32 word[words];
+      copy_bytes(word, quad, sizeof(word));
+      return ~crc32c_by_instruction(crc, word, words);
+    }
+#endif
     DWELL_UNROLL_AT_MOST(words, 16)
     for (u32 i = 0; i < words; ++i) {
       const Quad& part = quad[i / 4];

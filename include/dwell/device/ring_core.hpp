@@ -55,7 +55,8 @@ class RingCore {
 
   // The checksum of a segment before its words.
   DWELL_DEVICE static u32 begin_checksum(u64 position, u32 word) {
-    return crc32c_step(crc32c_step(crc32c_step(kCrcStart, word), static_cast<u32>(position)), static_cast<u32>(position >> 32U));
+    const u32 words[] = {word, static_cast<u32>(position), static_cast<u32>(position >> 32U)};
+    return crc32c(kCrcStart, words, 3);
   }
 
   // Commits a reserved segment, whose words the caller has written.
