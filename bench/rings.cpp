@@ -60,7 +60,7 @@ DWELL_OPERATOR(exchange)(dwell::Group g, dwell::Ring<Message> ring, dwell::u32 c
   dwell::u64 sum = 0;
   dwell::u64 taken = 0;
   dwell::u64 wrong = 0;
-  for (dwell::u32 round = 0; !ring.finished();) {
+  for (dwell::u32 round = 0; !ring.finished(g);) {
     const dwell::u32 count = ring.take(g, [&](const Message& m, dwell::u64) {
       sum += m.check;
       ++taken;
@@ -129,7 +129,7 @@ class Rings {
       report_.add({what, std::to_string(producers) + " producers, " + std::to_string(consumers) + " consumers", true, "ns", spread});
       best = std::max(best, 1e9 / spread.p50 / kMillion);
     }
-    report_.add(Goal{what, "M/s", best, goal, at_least, true});
+    if (context_.cuda) report_.add(Goal{what, "M/s", best, goal, at_least, true});
   }
 
   void to_the_host(bool checksum, double goal, double at_least) {
@@ -161,7 +161,7 @@ class Rings {
     }
     const Spread spread = spread_of(times);
     report_.add({what, std::to_string(workers_) + " producers", true, "ns", spread});
-    report_.add(Goal{what, "M/s", 1e9 / spread.p50 / kMillion, goal, at_least, true});
+    if (context_.cuda) report_.add(Goal{what, "M/s", 1e9 / spread.p50 / kMillion, goal, at_least, true});
   }
 
   void bare_counter() {

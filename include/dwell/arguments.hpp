@@ -14,6 +14,7 @@ namespace dwell {
 
 class Graph;
 class GraphExec;
+class RawRingBuffer;
 template <class Function>
 class Kernel;
 
@@ -62,6 +63,8 @@ class Arguments {
   // Adds bytes as a span of elements of any size, such as structs. The caller ensures their alignment. Also throws errc::invalid_argument
   // when `type` is no span, or the bytes are no whole number of its elements.
   Arguments& add(const Parameter& type, const Slice<std::byte>& bytes);
+  // Adds a ring as the operator declares it. Also throws errc::invalid_argument when `type` is no ring of messages of that size.
+  Arguments& add(const Parameter& type, const RawRingBuffer& ring);
 
   const std::vector<Parameter>& parameters() const noexcept { return parameters_; }
 

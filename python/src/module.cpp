@@ -7,6 +7,7 @@
 #include "calls.hpp"
 #include "errors.hpp"
 #include "log.hpp"
+#include "ring.hpp"
 
 NB_MODULE(_dwell, m) {
   namespace python = dwell::python;
@@ -19,6 +20,7 @@ NB_MODULE(_dwell, m) {
   python::bind_options(m);
   python::bind_ticket(m);
   python::bind_buffer(m);
+  python::bind_ring(m);
   python::bind_operator(m);
   python::bind_graph(m);
   python::bind_kernel(m);

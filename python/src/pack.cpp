@@ -8,6 +8,8 @@
 #include <limits>
 #include <utility>
 
+#include "ring.hpp"
+
 namespace dwell::python {
 
 namespace {
@@ -252,6 +254,23 @@ void Packer::pack_one(Packed& to, std::size_t index, nb::handle argument) {
       if (!nb::try_cast(argument, exec) || exec == nullptr) mismatch(index, argument, "a dwell.GraphExec fits");
       to.arguments.add(exec->exec);
       to.kept.push_back(exec->kept);
+      return;
+    }
+    case Kind::ring: {
+      const PyRing* ring = nullptr;
+      const PyByteRing* bytes = nullptr;
+      if (type.bytes == 0 && nb::try_cast(argument, bytes) && bytes != nullptr) {
+        to.arguments.add(static_cast<const ByteRingBuffer&>(*bytes->ring));
+        to.kept.push_back(bytes->ring);
+      } else if (type.bytes != 0 && nb::try_cast(argument, ring) && ring != nullptr) {
+        if (ring->ring->message_bytes() != type.bytes)
+          mismatch(index, argument, "a ring of messages of " + std::to_string(type.bytes) + " bytes fits, this one's have " +
+                                        std::to_string(ring->ring->message_bytes()));
+        to.arguments.add(type, *ring->ring);
+        to.kept.push_back(ring->ring);
+      } else {
+        mismatch(index, argument, type.bytes == 0 ? "a dwell.ByteRing fits" : "a dwell.Ring fits");
+      }
       return;
     }
     case Kind::pointer:

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "buffer.hpp"
+#include "ring.hpp"
 #include "runtime.hpp"
 #include "shape.hpp"
 
@@ -98,6 +99,37 @@ void bind_runtime_memory(nb::class_<PyRuntime>& type) {
            "Memory for elements, uninitialised. `shape` is a count or a tuple; ``memory=\"host\"`` is pinned host memory that the device "
            "reaches.",
            nb::sig("def allocate(self, shape: int | typing.Sequence[int], dtype: object = 'float32', memory: str = 'device') -> Buffer"))
+      .def(
+          "ring",
+          [](const PyRuntime& self, nb::handle dtype, std::size_t slots, const std::string& producers, const std::string& consumers,
+             bool checksum) {
+            runtime_of(self);
+            RingOptions options;
+            options.producers = side_from(producers, "producers");
+            options.consumers = side_from(consumers, "consumers");
+            options.checksum = checksum;
+            return make_ring(self.state, dtype, slots, options);
+          },
+          "dtype"_a, "slots"_a, nb::kw_only(), "producers"_a = "device", "consumers"_a = "device", "checksum"_a = false,
+          nb::sig("def ring(self, dtype: typing.Any, slots: int, *, producers: str = 'device', consumers: str = 'device', checksum: bool = "
+                  "False) -> Ring"),
+          "A ring of ``slots`` messages, a power of two, of a type of NumPy (a structured one for a struct). Operators (\"device\") or threads\n"
+          "of Python (\"host\") push and pop. With ``checksum`` damaged messages are skipped and counted.")
+      .def(
+          "byte_ring",
+          [](const PyRuntime& self, std::size_t bytes, const std::string& producers, const std::string& consumers, bool checksum,
+             std::size_t message_bytes) {
+            runtime_of(self);
+            RingOptions options;
+            options.producers = side_from(producers, "producers");
+            options.consumers = side_from(consumers, "consumers");
+            options.checksum = checksum;
+            options.message_bytes = message_bytes;
+            return make_byte_ring(self.state, bytes, options);
+          },
+          "bytes"_a, nb::kw_only(), "producers"_a = "device", "consumers"_a = "device", "checksum"_a = false, "message_bytes"_a = 0,
+          "A ring of ``bytes``, a power of two, for messages of up to ``message_bytes`` (0: a quarter of the ring) with a type; else as\n"
+          "``ring``.")
       .def("array", &array_of, "source"_a, "dtype"_a = nb::none(), "memory"_a = "device",
            "A copy of an array on the host, or of a list of numbers, as a buffer of the same shape.",
            nb::sig("def array(self, source: object, dtype: object = None, memory: str = 'device') -> Buffer"))

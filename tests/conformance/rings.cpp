@@ -143,18 +143,18 @@ constexpr u64 kNearWrap = (u64{1} << 32U) - 1024;  // positions of 32 bits end 1
 
 TEST_P(RingTest, OperatorsSendToOperators) {
   open();
-  constexpr u32 kCount = kSanitized ? 2'000 : 10'000;
   for (const std::size_t slots : {4U, 64U, 1024U})
     for (const bool checksum : {false, true}) {
+      const u32 count = static_cast<u32>(slots) * (kSanitized ? 4 : 10);
       RingOptions how;
       how.checksum = checksum;
       how.first = kNearWrap;
       auto ring = runtime->ring<Message>(slots, how);
-      auto seen = filled<u32>(*runtime, 1 + 4 * kCount, 0);
+      auto seen = filled<u32>(*runtime, 1 + 4 * count, 0);
       std::vector<Ticket> senders;
-      const Ticket first = runtime->submit(receive, ring, seen, kCount, gang(1));
-      for (u32 producer = 0; producer < 4; ++producer) senders.push_back(runtime->submit(send, ring, producer, kCount, gang(1)));
-      const Ticket second = runtime->submit(receive, ring, seen, kCount, gang(1));
+      const Ticket first = runtime->submit(receive, ring, seen, count, gang(1));
+      for (u32 producer = 0; producer < 4; ++producer) senders.push_back(runtime->submit(send, ring, producer, count, gang(1)));
+      const Ticket second = runtime->submit(receive, ring, seen, count, gang(1));
       runtime->submit(close, ring, after(senders));
       first.wait();
       second.wait();

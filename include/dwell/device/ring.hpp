@@ -213,9 +213,12 @@ class Ring {
     return all;
   }
 
-  // Whether the ring is closed; whether also all of its messages have been taken.
+  // Whether the ring is closed; whether also all of its messages have been taken. Threads may find different answers.
   DWELL_DEVICE bool closed() const { return core_.closed(); }
   DWELL_DEVICE bool finished() const { return core_.finished(); }
+  // Together: the same answer in all threads of a warp, for a loop around take, drain or push_each.
+  DWELL_DEVICE bool closed(const Group&) const { return device::broadcast(core_.closed() ? 1U : 0U) != 0; }
+  DWELL_DEVICE bool finished(const Group&) const { return device::broadcast(core_.finished() ? 1U : 0U) != 0; }
 
  private:
   friend struct device::Wire<Ring<T>>;

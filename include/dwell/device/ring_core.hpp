@@ -38,7 +38,7 @@ class RingCore {
   DWELL_DEVICE bool may_pop() const { return (control_->flags & kRingPops) != 0; }
   DWELL_DEVICE bool checked() const { return (control_->flags & kRingChecked) != 0; }
   DWELL_DEVICE u8* slot(u64 position) const {
-    return pointer_to_global<u8>(control_->data) + (position & mask()) * control_->slot_bytes;
+    return to_pointer<u8>(control_->data) + (position & mask()) * control_->slot_bytes;
   }
 
   // ---- Producers ----
@@ -183,10 +183,15 @@ class RingCore {
   DWELL_DEVICE bool closed() const { return load<Order::acquire, Scope::system>(&shared().end) != kRingEndless; }
 
  private:
+  // Not pointer_to_global: beside Gang::yield, NVRTC 13.0 compiles that of a loaded address for ever.
+  template <class T>
+  DWELL_DEVICE static T* to_pointer(u64 address) {
+    return reinterpret_cast<T*>(address);
+  }
   DWELL_DEVICE bool system() const { return (control_->flags & kRingSystem) != 0; }
   DWELL_DEVICE u64 mask() const { return (u64{1} << control_->shift) - 1; }
-  DWELL_DEVICE RingShared& shared() const { return *pointer_to_global<RingShared>(control_->shared); }
-  DWELL_DEVICE Quad* head_at(u64 position) const { return pointer_to_global<Quad>(control_->heads) + (position & mask()); }
+  DWELL_DEVICE RingShared& shared() const { return *to_pointer<RingShared>(control_->shared); }
+  DWELL_DEVICE Quad* head_at(u64 position) const { return to_pointer<Quad>(control_->heads) + (position & mask()); }
   DWELL_DEVICE u32 block_of(u64 position) const {
     return static_cast<u32>((position & mask()) >> control_->block_shift);
   }

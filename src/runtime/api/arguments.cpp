@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string>
 
+#include <dwell/raw_ring.hpp>
 #include <dwell/signature.hpp>
 
 namespace dwell {
@@ -99,6 +100,15 @@ Arguments& Arguments::add(const Parameter& type, const Slice<std::byte>& bytes) 
                                             std::to_string(bytes.size()) + " bytes are no whole number of such elements");
   }
   add_span(type, detail::SliceParts(parts.use, detail::SpanWords::of(parts.words.address(), bytes.size() / type.bytes)));
+  return *this;
+}
+
+Arguments& Arguments::add(const Parameter& type, const RawRingBuffer& ring) {
+  if (type.kind != Kind::ring || type.bytes != ring.message_bytes()) {
+    throw Error(errc::invalid_argument, "argument " + std::to_string(parameters_.size() + 1) + " is " + text_of(type) +
+                                            ", and cannot be a ring of messages of " + std::to_string(ring.message_bytes()) + " bytes");
+  }
+  add_span(type, detail::SliceParts(ring));
   return *this;
 }
 

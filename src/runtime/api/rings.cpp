@@ -1,11 +1,13 @@
 // The handles of rings.
 #include <cstddef>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include <dwell/error.hpp>
+#include <dwell/raw_ring.hpp>
 #include <dwell/ring.hpp>
 
 #include "runtime/core.hpp"
@@ -55,8 +57,8 @@ void RingBase::refuse(bool push) const {
 
 void RingBase::refuse_size(std::size_t bytes) const {
   throw Error(errc::invalid_argument,
-              "a message of " + std::to_string(bytes) + " bytes is too large for this ring, which takes " + std::to_string(host_->most) +
-                  ": raise RingOptions::message_bytes",
+              "a message of " + std::to_string(bytes) + " bytes does not fit this ring, whose messages have " + std::to_string(host_->most) +
+                  " at most (RingOptions::message_bytes)",
               {"message", "", bytes, host_->most});
 }
 
@@ -127,6 +129,38 @@ RingCounts RingBase::counts() const {
 }
 
 }  // namespace detail
+
+RawRingBuffer::RawRingBuffer(Runtime& runtime, std::size_t message_bytes, std::size_t slots, const RingOptions& options)
+    : RingBase([&] {
+        constexpr std::size_t kMost = 4096;
+        if (message_bytes == 0 || message_bytes > kMost)
+          throw Error(errc::invalid_argument, "a message has 1 to 4096 bytes, not " + std::to_string(message_bytes) + ": use a ring of bytes",
+                      {"ring", "", message_bytes, kMost});
+        return detail::Shell::require(detail::Shell::of(runtime))->ring({slots, (message_bytes + 15) / 16 * 16, message_bytes}, options);
+      }()),
+      bytes_(message_bytes) {}
+
+bool RawRingBuffer::try_push(std::span<const std::byte> message, std::uint8_t type) {
+  const device::RingCore core = producer();
+  if (message.size() != bytes_) refuse_size(message.size());
+  u64 at = 0;
+  if (core.reserve(1, 1, &at) == 0) return false;
+  std::memcpy(core.slot(at), message.data(), bytes_);
+  core.commit(at, device::RingHead{static_cast<u32>(bytes_), device::Segment::message, type});
+  return true;
+}
+
+bool RawRingBuffer::try_pop(std::span<std::byte> message) {
+  const device::RingCore core = consumer();
+  if (message.size() != bytes_) refuse_size(message.size());
+  for (device::RingClaim claim{}; core.claim(&claim);) {
+    const bool good = core.is_message(claim);
+    if (good) std::memcpy(message.data(), core.slot(claim.position), bytes_);
+    core.release(claim.position, claim.slots);
+    if (good) return true;
+  }
+  return false;
+}
 
 bool ByteRingBuffer::try_push(std::span<const std::byte> message, std::uint8_t type) {
   const device::RingCore core = producer();
