@@ -141,6 +141,12 @@ class Ring {
     count = device::broadcast(count);
     at = device::broadcast(static_cast<u32>(at)) | static_cast<u64>(device::broadcast(static_cast<u32>(at >> 32U))) << 32U;
     const bool pushed = has && before < count;
+#if DWELL_PARALLEL_GROUP
+    if (kWholeLines && count == kLanes && core_.crosses()) {
+      put_warp(at, value, type);
+      return true;
+    }
+#endif
     if (pushed) put(at + before, value, type);
     return pushed;
   }
@@ -185,7 +191,7 @@ class Ring {
     u64 at = core_.head();
     for (;;) {
       at = device::broadcast(static_cast<u32>(at)) | static_cast<u64>(device::broadcast(static_cast<u32>(at >> 32U))) << 32U;
-      const u32 count = committed(at);
+      const u32 count = core_.template committed<kRounds>(at);
       if (count == 0) return 0;
       const u64 before = device::lane() == 0 ? core_.claim(at, at + count) : 0;
       const bool claimed = device::broadcast(before == at ? 1U : 0U) != 0;
@@ -224,21 +230,33 @@ class Ring {
   friend struct device::Wire<Ring<T>>;
   static constexpr u32 kRounds = 16;  // of looks for committed messages, all under way at once
 
-  // The number of messages in a row that are there, from `at` on.
-  DWELL_DEVICE u32 committed(u64 at) const {
-    bool there[kRounds];
+#if DWELL_PARALLEL_GROUP
+  // A warp's messages, one a lane, into slots in a row: stores of whole lines, which cross the bus in one piece.
+  DWELL_DEVICE void put_warp(u64 at, const T& value, u32 type) const {
+    constexpr u32 kParts = device::RingWords<T>::quads;
+    const device::RingHead head{sizeof(T), device::Segment::message, type};
+    const device::RingWords<T> words(value);
+    const u64 mine = at + device::lane();
+    const u32 checksum = core_.checked() ? words.checksum(mine, head.word()) : 0;
     DWELL_UNROLL
-    for (u32 r = 0; r < kRounds; ++r) there[r] = core_.is_there(at + r * kLanes + device::lane());
-    u32 count = 0;
-    DWELL_UNROLL
-    for (u32 r = 0; r < kRounds; ++r) {
-      const u32 here = device::ballot(there[r]);
-      const u32 missing = ~here & kAllLanes;
-      if (count == r * kLanes) count += missing == 0 ? kLanes : device::trailing_zeros(missing);
+    for (u32 step = 0; step < kParts; ++step) {
+      const u32 owner = step * (kLanes / kParts) + device::lane() / kParts;
+      device::Quad part{0, {0, 0, 0}};
+      DWELL_UNROLL
+      for (u32 i = 0; i < kParts; ++i) {
+        const device::Quad& from = words.quad[i];
+        const device::Quad theirs{device::broadcast(from.lap, owner),
+                                  {device::broadcast(from.word[0], owner), device::broadcast(from.word[1], owner),
+                                   device::broadcast(from.word[2], owner)}};
+        if (device::lane() % kParts == i) part = theirs;
+      }
+      reinterpret_cast<device::Quad*>(core_.slot(at + owner))[device::lane() % kParts] = part;
     }
-    return count;
+    device::sync_lanes();  // orders the stores of all lanes before each lane's fence
+    core_.commit(mine, head, checksum);
   }
-  static constexpr u32 kAllLanes = kLanes == 32 ? ~0U : (1U << kLanes % 32) - 1U;
+  static constexpr bool kWholeLines = device::RingWords<T>::quads <= 8 && (device::RingWords<T>::quads & (device::RingWords<T>::quads - 1)) == 0;
+#endif
 
   DWELL_DEVICE void put(u64 at, const T& value, u32 type) const {
     const device::RingHead head{sizeof(T), device::Segment::message, type};

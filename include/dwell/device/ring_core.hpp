@@ -36,6 +36,7 @@ class RingCore {
   DWELL_DEVICE RingControl& control() const { return *control_; }
   DWELL_DEVICE bool may_push() const { return (control_->flags & kRingPushes) != 0; }
   DWELL_DEVICE bool may_pop() const { return (control_->flags & kRingPops) != 0; }
+  DWELL_DEVICE bool crosses() const { return system(); }  // to the other side
   DWELL_DEVICE bool checked() const { return (control_->flags & kRingChecked) != 0; }
   DWELL_DEVICE u8* slot(u64 position) const {
     return to_pointer<u8>(control_->data) + (position & mask()) * control_->slot_bytes;
@@ -95,11 +96,15 @@ class RingCore {
 
   // The position of the next segment to be claimed.
   DWELL_DEVICE u64 head() const { return load<Order::acquire, Scope::device>(&control_->head); }
-  // Whether a segment has been committed there.
+  // Whether a segment has been committed there. Whoever reads it acquires.
   DWELL_DEVICE bool is_there(u64 position) const {
-    const u64* const from = reinterpret_cast<const u64*>(head_at(position));
-    const u64 seen = system() ? load<Order::acquire, Scope::system>(from) : load<Order::acquire, Scope::device>(from);
-    return seen == position + 1;
+    const Quad* const from = head_at(position);
+    return (system() ? look<Scope::system>(from) : look<Scope::device>(from)) == position + 1;
+  }
+  // The number of segments in a row that are there, from `from` on, of `rounds` times the lanes of a warp. Called by all lanes together.
+  template <u32 rounds>
+  DWELL_DEVICE u32 committed(u64 from) const {
+    return system() ? committed<Scope::system, rounds>(from) : committed<Scope::device, rounds>(from);
   }
   DWELL_DEVICE Quad load_head(u64 position) const {
     return system() ? load_quad<Scope::system>(head_at(position)) : load_quad<Scope::device>(head_at(position));
@@ -183,6 +188,37 @@ class RingCore {
   DWELL_DEVICE bool closed() const { return load<Order::acquire, Scope::system>(&shared().end) != kRingEndless; }
 
  private:
+#if DWELL_FENCES
+  static constexpr Order kBeforeFence = Order::relaxed;  // so that many loads are under way at once
+#else
+  static constexpr Order kBeforeFence = Order::acquire;  // the fence holds the compiler alone
+#endif
+  static constexpr u32 kAllLanes = kLanes == 32 ? ~0U : (1U << kLanes % 32) - 1U;
+
+  // The first half of a head.
+  template <Scope S>
+  DWELL_DEVICE static u64 look(const Quad* from) {
+    return load<kBeforeFence, S>(reinterpret_cast<const u64*>(from));
+  }
+  template <Scope S, u32 rounds>
+  DWELL_DEVICE u32 committed(u64 from) const {
+    // Read once: loads of heads are volatile, between which the compiler would read them again.
+    const Quad* const heads = to_pointer<Quad>(control_->heads);
+    const u64 places = mask();
+    bool there[rounds];
+    DWELL_UNROLL
+    for (u32 r = 0; r < rounds; ++r) {
+      const u64 position = from + r * kLanes + lane();
+      there[r] = look<S>(heads + (position & places)) == position + 1;
+    }
+    u32 count = 0;
+    DWELL_UNROLL
+    for (u32 r = 0; r < rounds; ++r) {
+      const u32 missing = ~ballot(there[r]) & kAllLanes;
+      if (count == r * kLanes) count += missing == 0 ? kLanes : trailing_zeros(missing);
+    }
+    return count;
+  }
   // Not pointer_to_global: beside Gang::yield, NVRTC 13.0 compiles that of a loaded address for ever.
   template <class T>
   DWELL_DEVICE static T* to_pointer(u64 address) {
@@ -232,6 +268,14 @@ class RingCore {
   }
   // Adds the blocks that have been read to `room`. Returns whether there were any, here or beside it.
   DWELL_DEVICE bool credit() const {
+    if (!system()) return add_blocks();
+    // The others need not ask the other side too: their loads would hold up its stores.
+    if (exchange<Order::acquire>(&control_->asking, u64{1}) != 0) return false;
+    const bool any = add_blocks();
+    store<Order::release, Scope::device>(&control_->asking, u64{0});
+    return any;
+  }
+  DWELL_DEVICE bool add_blocks() const {
     const u32 rounds_shift = control_->shift - control_->block_shift;
     bool any = false;
     for (u64 block = load<Order::acquire, Scope::device>(&control_->credited);;) {

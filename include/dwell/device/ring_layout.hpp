@@ -56,6 +56,7 @@ struct alignas(128) RingControl {
   alignas(128) u64 room;
   alignas(128) u64 tail;
   alignas(128) u64 credited;
+  u64 asking;  // 1: a thread looks for blocks that the other side has freed
   // The consumers' side. `done` counts the slots of a block that have been read, in all rounds.
   alignas(128) u64 head;
   alignas(128) u64 discarded;

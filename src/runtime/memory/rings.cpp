@@ -1,5 +1,7 @@
 #include "runtime/memory/rings.hpp"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
@@ -16,7 +18,8 @@ namespace {
 using device::RingControl;
 using device::RingShared;
 
-constexpr std::size_t kPage = 4096;
+constexpr std::size_t kSmallPage = 4096;
+constexpr std::size_t kPage = 2U << 20U;  // which the device translates once
 constexpr std::size_t kMostSlots = std::size_t{1} << 30U;
 
 [[noreturn]] void refuse(const std::string& why, std::uint64_t value, std::uint64_t limit) {
@@ -81,8 +84,10 @@ RingShared shared_of(const RingShape& shape, const RingOptions& options) {
   return shared;
 }
 
+// `bytes`: a multiple of either.
 std::shared_ptr<std::byte> pages(std::size_t bytes) {
-  void* const memory = std::aligned_alloc(kPage, bytes);
+  void* const memory = std::aligned_alloc(bytes < kPage ? kSmallPage : kPage, bytes);
+  if (memory != nullptr && bytes >= kPage) static_cast<void>(madvise(memory, bytes, MADV_HUGEPAGE));  // a wish
   if (memory == nullptr) throw Error(errc::out_of_memory, "no host memory for a ring of " + std::to_string(bytes) + " bytes", {"host memory", "", bytes, 0});
   std::memset(memory, 0, bytes);
   return {static_cast<std::byte*>(memory), [](std::byte* at) { std::free(at); }};
@@ -104,7 +109,8 @@ std::shared_ptr<detail::RingState> make_ring(Buffers& buffers, const RingShape& 
     buffers.write(*state->control, sizeof(control), &shared, sizeof(shared));
     return state;
   }
-  const std::size_t bytes = (sizeof(RingControl) + places.bytes + kPage - 1) / kPage * kPage;
+  const std::size_t unit = sizeof(RingControl) + places.bytes < kPage ? kSmallPage : kPage;
+  const std::size_t bytes = (sizeof(RingControl) + places.bytes + unit - 1) / unit * unit;
   state->memory = pages(bytes);
   state->shared = buffers.pin(state->memory, bytes);
   state->host = reinterpret_cast<RingControl*>(state->memory.get());
