@@ -108,13 +108,13 @@ class Rings {
   void between_operators(bool checksum, double goal, double at_least) {
     const std::string what = std::string("operators to operators, 64 B") + (checksum ? ", CRC32C" : "");
     double best = 0;
-    std::vector<u32> shares = {workers_ / 2, workers_ / 4, workers_ / 8, 1};
+    std::vector<u32> shares = {workers_ / 2, workers_ / 8, 1};
     std::erase(shares, 0U);
     shares.erase(std::unique(shares.begin(), shares.end()), shares.end());
     for (const u32 consumers : shares) {
       const u32 producers = workers_ - consumers;
       std::vector<double> times;
-      for (int round = 0; round < context_.pick(5, 1); ++round) {
+      for (int round = 0; round < context_.pick(3, 1); ++round) {
         const u32 each = std::max<u32>(1, static_cast<u32>(total_ / (u64{producers} * threads_)));
         auto ring = runtime_.ring<Message>(slots_, {.checksum = checksum});
         sums_.write(std::vector<u64>(5, 0));
@@ -135,7 +135,7 @@ class Rings {
   void to_the_host(bool checksum, double goal, double at_least) {
     const std::string what = std::string("operators to a thread of the host, 64 B") + (checksum ? ", CRC32C" : "");
     std::vector<double> times;
-    for (int round = 0; round < context_.pick(5, 1); ++round) {
+    for (int round = 0; round < context_.pick(3, 1); ++round) {
       const u32 each = std::max<u32>(1, static_cast<u32>(total_ / 4 / (u64{workers_} * threads_)));
       auto ring = runtime_.ring<Message>(slots_, {.consumers = Side::host, .checksum = checksum});
       sums_.write(std::vector<u64>(5, 0));
@@ -166,7 +166,7 @@ class Rings {
 
   void bare_counter() {
     std::vector<double> times;
-    for (int round = 0; round < context_.pick(5, 1); ++round) {
+    for (int round = 0; round < context_.pick(3, 1); ++round) {
       const u32 each = std::max<u32>(1, static_cast<u32>(total_ * 4 / (u64{workers_} * threads_)));
       sums_.write(std::vector<u64>(5, 0));
       const Clock::time_point start = Clock::now();
@@ -202,7 +202,7 @@ class Rings {
   std::uint32_t workers_ = 0;
   const u32 threads_ = context_.cuda ? 128 : 1;
   const std::size_t slots_ = 65536;
-  const u64 total_ = context_.pick<u64>(context_.cuda ? 32'000'000 : 2'000'000, 20'000);
+  const u64 total_ = context_.pick<u64>(context_.cuda ? 16'000'000 : 2'000'000, 20'000);
   bool right_ = true;
 };
 

@@ -77,8 +77,8 @@ class RingBase {
   }
   // Waits until `once` returns true. Throws errc::closed and the failure of the device when it does not any more.
   void wait(const std::function<bool()>& once) const;
-  // If the device has failed or the runtime has ended, claims the gap that lost producers have left before the next message. Returns whether
-  // there was one.
+  // If the device has failed or the runtime has ended, claims the gap that lost producers have left before the next message. Returns
+  // whether there was one.
   bool skip_lost() const;
   [[noreturn]] void refuse(bool push) const;
   [[noreturn]] void refuse_size(std::size_t bytes) const;
@@ -126,8 +126,9 @@ class RingBuffer : public detail::RingBase {
   // Reserves a slot to write the message in place; empty where try_push fails. The ring must outlive it.
   RingSlot<T> reserve() { return Ring<T>(&producer().control()).reserve(); }
 
-  // Takes the next message. try_pop returns nothing if there is none; pop waits, and returns nothing at the end of a closed ring. Both throw
-  // errc::unsupported if the consumers are on the device. pop throws errc::closed and the failure of the device if no message is left.
+  // Takes the next message. try_pop returns nothing if there is none; pop waits, and returns nothing at the end of a closed ring. Both
+  // throw errc::unsupported if the consumers are on the device. pop throws errc::closed and the failure of the device if no message is
+  // left.
   std::optional<T> try_pop() {
     std::optional<T> message;
     take(1, [&](const T& one, std::uint64_t) { message = one; });

@@ -143,11 +143,11 @@ class Runtime {
   // 64 bytes. Throws as above, and errc::invalid_argument for messages larger than half of the ring or 4 MiB.
   ByteRingBuffer byte_ring(std::size_t bytes, const RingOptions& options = {});
 
-  // Submits a task: the operator's arguments (Buffer or Slice for a Span, GraphExec for an Exec, RingBuffer for a Ring), then any of groups(n), link, hard_link,
-  // drain, after(tickets...), after_any_result(tickets...). Waits while the ring is full, or, for arguments beyond 372 bytes, while 8 MiB
-  // of about that size are in flight. Keeps a GraphExec until the task is complete. If operators or arguments of its graph have changed
-  // since its last launch, the task waits until no earlier task may launch it. Throws errc::signature_mismatch, errc::stale_handle,
-  // errc::device_lost, errc::task_timeout, errc::closed, and errc::stalled while it waits.
+  // Submits a task: the operator's arguments (Buffer or Slice for a Span, GraphExec for an Exec, RingBuffer for a Ring), then any of
+  // groups(n), link, hard_link, drain, after(tickets...), after_any_result(tickets...). Waits while the ring is full, or, for arguments
+  // beyond 372 bytes, while 8 MiB of about that size are in flight. Keeps a GraphExec until the task is complete. If operators or arguments
+  // of its graph have changed since its last launch, the task waits until no earlier task may launch it. Throws errc::signature_mismatch,
+  // errc::stale_handle, errc::device_lost, errc::task_timeout, errc::closed, and errc::stalled while it waits.
   template <class Function, class... Given>
   Ticket submit(const Operator<Function>& op, const Given&... arguments) {
     detail::Rest<Given...> rest;

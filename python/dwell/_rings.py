@@ -1,24 +1,27 @@
 """Rings in event loops."""
 
+from __future__ import annotations
+
 import asyncio
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+_LEAST, _MOST = 2e-5, 2e-3  # seconds between two looks
 
 
-async def messages(ring):
+async def messages(ring: Any) -> AsyncIterator[Any]:
     """Take messages until the ring is closed, and let other coroutines run while there is none."""
-    pause = 0.0
+    pause = _LEAST
     while True:
-        message = ring.try_pop()
+        # `pop` raises when the runtime has ended, or its device failed, and no message is left.
+        message = ring.try_pop() if pause < _MOST else ring.pop(timeout=0.0)
         if message is not None:
-            pause = 0.0
+            pause = _LEAST
             yield message
-            continue
-        if ring.finished:
+        elif ring.finished:
             return
-        # Raises when the runtime has ended, or its device failed.
-        if pause >= 1e-3:
-            message = ring.pop(timeout=0.0)
-            if message is not None:
-                yield message
-                continue
-        await asyncio.sleep(pause)
-        pause = min(2 * pause + 2e-5, 2e-3)
+        else:
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _MOST)

@@ -264,8 +264,9 @@ void Packer::pack_one(Packed& to, std::size_t index, nb::handle argument) {
         to.kept.push_back(bytes->ring);
       } else if (type.bytes != 0 && nb::try_cast(argument, ring) && ring != nullptr) {
         if (ring->ring->message_bytes() != type.bytes)
-          mismatch(index, argument, "a ring of messages of " + std::to_string(type.bytes) + " bytes fits, this one's have " +
-                                        std::to_string(ring->ring->message_bytes()));
+          mismatch(index, argument,
+                   "a ring of messages of " + std::to_string(type.bytes) + " bytes fits, this one's have " +
+                       std::to_string(ring->ring->message_bytes()));
         to.arguments.add(type, *ring->ring);
         to.kept.push_back(ring->ring);
       } else {

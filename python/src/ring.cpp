@@ -43,8 +43,8 @@ std::vector<std::byte> bytes_of_message(const PyRing& self, nb::handle value) {
   const nb::bytes bytes(array.attr("tobytes")());
   if (bytes.size() != self.ring->message_bytes())
     throw Error(errc::invalid_argument,
-                "a message of this ring is one " + std::string(nb::str(dtype).c_str()) + " of " + std::to_string(self.ring->message_bytes()) +
-                    " bytes: " + std::to_string(bytes.size()) + " bytes were given",
+                "a message of this ring is one " + std::string(nb::str(dtype).c_str()) + " of " +
+                    std::to_string(self.ring->message_bytes()) + " bytes: " + std::to_string(bytes.size()) + " bytes were given",
                 {"argument", "value"});
   const auto* const data = reinterpret_cast<const std::byte*>(bytes.c_str());
   return {data, data + bytes.size()};
@@ -86,7 +86,9 @@ nb::object pop(const PyRing& self, std::optional<double> timeout) {
   return found ? message_of(self, bytes) : nb::none();
 }
 
-std::span<const std::byte> span_of(const nb::bytes& message) { return {reinterpret_cast<const std::byte*>(message.c_str()), message.size()}; }
+std::span<const std::byte> span_of(const nb::bytes& message) {
+  return {reinterpret_cast<const std::byte*>(message.c_str()), message.size()};
+}
 
 bool try_push_bytes(const PyByteRing& self, const nb::bytes& message, std::uint8_t type) {
   check(self);
@@ -158,10 +160,12 @@ void bind_common(nb::class_<Ring>& type) {
             return all;
           },
           nb::sig("def counts(self) -> dict[str, int]"),
-          "What consumers have skipped: \"discarded\", \"abandoned\" and \"damaged\" messages, and \"damaged_at\", the position of the last\n"
+          "What consumers have skipped: \"discarded\", \"abandoned\" and \"damaged\" messages, and \"damaged_at\", the position of the "
+          "last\n"
           "damaged one.")
-      .def("__aiter__", [](nb::handle_t<Ring> self) { return nb::module_::import_("dwell._rings").attr("messages")(self); },
-           nb::sig("def __aiter__(self) -> collections.abc.AsyncIterator[typing.Any]"));
+      .def(
+          "__aiter__", [](nb::handle_t<Ring> self) { return nb::module_::import_("dwell._rings").attr("messages")(self); },
+          nb::sig("def __aiter__(self) -> collections.abc.AsyncIterator[typing.Any]"));
 }
 
 }  // namespace
@@ -183,18 +187,21 @@ PyByteRing make_byte_ring(const State& runtime, std::size_t bytes, const RingOpt
 }
 
 void bind_ring(nb::module_& m) {
-  nb::class_<PyRing> ring(m, "Ring",
-                          "A ring of messages of one type between operators, or between operators and the host; made by ``Runtime.ring``.\n"
-                          "Operators declare a ``dwell::Ring<T>``. Iterating takes messages until the ring is closed, with ``async for`` too.");
+  nb::class_<PyRing> ring(
+      m, "Ring",
+      "A ring of messages of one type between operators, or between operators and the host; made by ``Runtime.ring``.\n"
+      "Operators declare a ``dwell::Ring<T>``. Iterating takes messages until the ring is closed, with ``async for`` too.");
   ring.def("try_push", &try_push, "value"_a, "type"_a = 0, "Appends a message. False if there is no room, or the ring is closed.")
       .def("push", &push, "value"_a, "type"_a = 0, "timeout"_a = nb::none(),
            "Appends a message; waits for room. False when ``timeout``, in seconds, is over first.")
       .def("try_pop", &try_pop, nb::sig("def try_pop(self) -> typing.Any"), "The next message, a scalar of NumPy; None if there is none.")
       .def("pop", &pop, "timeout"_a = nb::none(), nb::sig("def pop(self, timeout: float | None = None) -> typing.Any"),
            "The next message; waits for it. None at the end of a closed ring, and when ``timeout``, in seconds, is over first.")
-      .def_prop_ro("dtype", [](const PyRing& self) { return nb::borrow(self.dtype.get()); }, nb::sig("def dtype(self) -> typing.Any"),
-                   "The type of messages, of NumPy.")
-      .def("__iter__", [](nb::handle_t<PyRing> self) { return nb::borrow(self); }, nb::sig("def __iter__(self) -> Ring"))
+      .def_prop_ro(
+          "dtype", [](const PyRing& self) { return nb::borrow(self.dtype.get()); }, nb::sig("def dtype(self) -> typing.Any"),
+          "The type of messages, of NumPy.")
+      .def(
+          "__iter__", [](nb::handle_t<PyRing> self) { return nb::borrow(self); }, nb::sig("def __iter__(self) -> Ring"))
       .def(
           "__next__",
           [](const PyRing& self) {
@@ -205,17 +212,20 @@ void bind_ring(nb::module_& m) {
           nb::sig("def __next__(self) -> typing.Any"));
   bind_common(ring);
 
-  nb::class_<PyByteRing> bytes(m, "ByteRing",
-                               "A ring of messages of bytes, each with a type from 0 to 255; made by ``Runtime.byte_ring``. Operators declare a\n"
-                               "``dwell::ByteRing``. Iterating takes messages until the ring is closed, with ``async for`` too.");
+  nb::class_<PyByteRing> bytes(
+      m, "ByteRing",
+      "A ring of messages of bytes, each with a type from 0 to 255; made by ``Runtime.byte_ring``. Operators declare a\n"
+      "``dwell::ByteRing``. Iterating takes messages until the ring is closed, with ``async for`` too.");
   bytes.def("try_push", &try_push_bytes, "message"_a, "type"_a = 0, "Appends a message. False if there is no room, or the ring is closed.")
       .def("push", &push_bytes, "message"_a, "type"_a = 0, "timeout"_a = nb::none(),
            "Appends a message; waits for room. False when ``timeout``, in seconds, is over first.")
       .def("try_pop", &try_pop_bytes, nb::sig("def try_pop(self) -> tuple[int, bytes] | None"),
            "The next message, its type first; None if there is none.")
       .def("pop", &pop_bytes, "timeout"_a = nb::none(), nb::sig("def pop(self, timeout: float | None = None) -> tuple[int, bytes] | None"),
-           "The next message, its type first; waits for it. None at the end of a closed ring, and when ``timeout``, in seconds, is over\nfirst.")
-      .def("__iter__", [](nb::handle_t<PyByteRing> self) { return nb::borrow(self); }, nb::sig("def __iter__(self) -> ByteRing"))
+           "The next message, its type first; waits for it. None at the end of a closed ring, and when ``timeout``, in seconds, is "
+           "over\nfirst.")
+      .def(
+          "__iter__", [](nb::handle_t<PyByteRing> self) { return nb::borrow(self); }, nb::sig("def __iter__(self) -> ByteRing"))
       .def(
           "__next__",
           [](const PyByteRing& self) {

@@ -113,7 +113,8 @@ void bind_runtime_memory(nb::class_<PyRuntime>& type) {
           "dtype"_a, "slots"_a, nb::kw_only(), "producers"_a = "device", "consumers"_a = "device", "checksum"_a = false,
           nb::sig("def ring(self, dtype: typing.Any, slots: int, *, producers: str = 'device', consumers: str = 'device', checksum: bool = "
                   "False) -> Ring"),
-          "A ring of ``slots`` messages, a power of two, of a type of NumPy (a structured one for a struct). Operators (\"device\") or threads\n"
+          "A ring of ``slots`` messages, a power of two, of a type of NumPy (a structured one for a struct). Operators (\"device\") or "
+          "threads\n"
           "of Python (\"host\") push and pop. With ``checksum`` damaged messages are skipped and counted.")
       .def(
           "byte_ring",

@@ -27,9 +27,7 @@ struct Message {
   }
   static u64 check_of(u32 producer, u32 number) { return (u64{producer} << 32U | number) * 0x9E3779B97F4A7C15U; }
   bool operator==(const Message& other) const { return std::memcmp(this, &other, sizeof(*this)) == 0; }
-  bool right() const {
-    return *this == of(producer, number);
-  }
+  bool right() const { return *this == of(producer, number); }
 };
 
 // The same on the device; producers that are taken aside while the ring is full, and consumers while it is empty.
@@ -107,9 +105,14 @@ class RingTest : public DeviceTest {
     send_each = runtime->define<SendEach>("send_each", source + kSendEach);
     receive = runtime->define<Receive>("receive", source + kReceive);
     close = runtime->define<void(Ring<Message>)>("close_ring", source + kClose);
-    // The first `after` is a drain.
-    auto spin = runtime->define<Spin>("spin", kSpin);
-    runtime->submit(spin, u64{0}, after(runtime->submit(spin, u64{20'000'000}))).wait();
+    // The first `after` of a task that has not ended is a drain, for which consumers would wait for ever.
+    Latch latch(*runtime);
+    auto hold = runtime->define<Hold>("hold", kHold);
+    const Ticket held = runtime->submit(hold, latch.words());
+    latch.await();
+    const Ticket after_it = runtime->submit(hold, latch.words(), after(held));
+    latch.release();
+    after_it.wait();
   }
   void open() { open(options()); }
 
@@ -288,7 +291,8 @@ TEST_P(RingTest, ParksAndRollsInBetween) {
   ticket.wait();
 }
 
-// Pushes number 0, and reserves what it does not commit: dropped, discarded, and dropped by an exception where there are some; then number 1.
+// Pushes number 0, and reserves what it does not commit: dropped, discarded, and dropped by an exception where there are some; then
+// number 1.
 constexpr const char* kLeave = R"(
 DWELL_OPERATOR(leave)(dwell::Group g, dwell::Ring<Message> ring) {
   if (g.rank() != 0) return;
@@ -655,7 +659,7 @@ TEST_P(RingTest, NodesAndTasksOfOperatorsTakeRings) {
 TEST_P(RingTest, ADroppedRingLivesAsLongAsItsTasks) {
   open();
   Latch latch(*runtime);
-  auto hold = runtime->define<Hold>("hold", kHold);
+  const auto hold = runtime->define<Hold>("hold_again", std::string(kHold).replace(std::string(kHold).find("(hold)"), 6, "(hold_again)"));
   Ticket ticket;
   {
     auto ring = runtime->ring<Message>(64);

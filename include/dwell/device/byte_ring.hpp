@@ -22,7 +22,9 @@ namespace dwell {
 class ByteSlot {
  public:
   DWELL_DEVICE ByteSlot(device::RingCore core, u64 position, u32 bytes) : core_(core), position_(position), bytes_(bytes) {}
-  DWELL_DEVICE ByteSlot(ByteSlot&& other) : core_(other.core_), position_(other.position_), bytes_(other.bytes_) { other.position_ = kNone; }
+  DWELL_DEVICE ByteSlot(ByteSlot&& other) : core_(other.core_), position_(other.position_), bytes_(other.bytes_) {
+    other.position_ = kNone;
+  }
   ByteSlot(const ByteSlot&) = delete;
   ByteSlot& operator=(const ByteSlot&) = delete;
   DWELL_DEVICE ~ByteSlot() { finish(device::Segment::abandoned, 0); }
@@ -128,9 +130,7 @@ struct Describe<ByteRing> {
 template <>
 struct Wire<ByteRing> {
   static constexpr u32 words = 3;
-  static DWELL_DEVICE ByteRing read(const u32* from) {
-    return ByteRing(reinterpret_cast<RingControl*>(Wire<Span<u8>>::read(from).data()));
-  }
+  static DWELL_DEVICE ByteRing read(const u32* from) { return ByteRing(reinterpret_cast<RingControl*>(Wire<Span<u8>>::read(from).data())); }
   static DWELL_DEVICE void write(u32* to, const ByteRing& ring) {
     Wire<Span<u8>>::write(to, Span<u8>(reinterpret_cast<u8*>(&ring.core_.control()), 1));
   }

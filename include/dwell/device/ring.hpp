@@ -245,9 +245,9 @@ class Ring {
       DWELL_UNROLL
       for (u32 i = 0; i < kParts; ++i) {
         const device::Quad& from = words.quad[i];
-        const device::Quad theirs{device::broadcast(from.lap, owner),
-                                  {device::broadcast(from.word[0], owner), device::broadcast(from.word[1], owner),
-                                   device::broadcast(from.word[2], owner)}};
+        const device::Quad theirs{
+            device::broadcast(from.lap, owner),
+            {device::broadcast(from.word[0], owner), device::broadcast(from.word[1], owner), device::broadcast(from.word[2], owner)}};
         if (device::lane() % kParts == i) part = theirs;
       }
       reinterpret_cast<device::Quad*>(core_.slot(at + owner))[device::lane() % kParts] = part;
@@ -255,7 +255,8 @@ class Ring {
     device::sync_lanes();  // orders the stores of all lanes before each lane's fence
     core_.commit(mine, head, checksum);
   }
-  static constexpr bool kWholeLines = device::RingWords<T>::quads <= 8 && (device::RingWords<T>::quads & (device::RingWords<T>::quads - 1)) == 0;
+  static constexpr bool kWholeLines =
+      device::RingWords<T>::quads <= 8 && (device::RingWords<T>::quads & (device::RingWords<T>::quads - 1)) == 0;
 #endif
 
   DWELL_DEVICE void put(u64 at, const T& value, u32 type) const {

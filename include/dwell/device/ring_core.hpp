@@ -38,9 +38,7 @@ class RingCore {
   DWELL_DEVICE bool may_pop() const { return (control_->flags & kRingPops) != 0; }
   DWELL_DEVICE bool crosses() const { return system(); }  // to the other side
   DWELL_DEVICE bool checked() const { return (control_->flags & kRingChecked) != 0; }
-  DWELL_DEVICE u8* slot(u64 position) const {
-    return to_pointer<u8>(control_->data) + (position & mask()) * control_->slot_bytes;
-  }
+  DWELL_DEVICE u8* slot(u64 position) const { return to_pointer<u8>(control_->data) + (position & mask()) * control_->slot_bytes; }
 
   // ---- Producers ----
 
@@ -142,9 +140,8 @@ class RingCore {
   // Returns whether a claimed segment is a message whose words are as they were committed. Counts it if it is not. `checksum` returns that
   // of its words.
   DWELL_DEVICE bool is_message(const RingClaim& claim) const {
-    return is_message(claim, [&] {
-      return checksum_of(claim.position, claim.word, slot(claim.position), RingHead::from(claim.word).bytes);
-    });
+    return is_message(claim,
+                      [&] { return checksum_of(claim.position, claim.word, slot(claim.position), RingHead::from(claim.word).bytes); });
   }
   template <class Checksum>
   DWELL_DEVICE bool is_message(const RingClaim& claim, Checksum checksum) const {
@@ -228,9 +225,7 @@ class RingCore {
   DWELL_DEVICE u64 mask() const { return (u64{1} << control_->shift) - 1; }
   DWELL_DEVICE RingShared& shared() const { return *to_pointer<RingShared>(control_->shared); }
   DWELL_DEVICE Quad* head_at(u64 position) const { return to_pointer<Quad>(control_->heads) + (position & mask()); }
-  DWELL_DEVICE u32 block_of(u64 position) const {
-    return static_cast<u32>((position & mask()) >> control_->block_shift);
-  }
+  DWELL_DEVICE u32 block_of(u64 position) const { return static_cast<u32>((position & mask()) >> control_->block_shift); }
   DWELL_DEVICE static bool is_of(const Quad& quad, u64 position) {
     return (quad.lap | static_cast<u64>(quad.word[0]) << 32U) == position + 1;
   }
@@ -270,7 +265,8 @@ class RingCore {
   DWELL_DEVICE bool credit() const {
     if (!system()) return add_blocks();
     // The others need not ask the other side too: their loads would hold up its stores.
-    if (exchange<Order::acquire>(&control_->asking, u64{1}) != 0) return false;
+    if (load<Order::relaxed, Scope::device>(&control_->asking) != 0 || exchange<Order::acquire>(&control_->asking, u64{1}) != 0)
+      return false;
     const bool any = add_blocks();
     store<Order::release, Scope::device>(&control_->asking, u64{0});
     return any;

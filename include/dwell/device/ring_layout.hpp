@@ -17,10 +17,10 @@ namespace device {
 // What lies in a slot. Readers skip all but messages; a continuation belongs to the message that begins before it.
 enum class Segment : u32 { message, discarded, abandoned, continuation };
 
-DWELL_CONSTANT u32 kRingBlocks = 32;              // parts of a ring that become free one by one
+DWELL_CONSTANT u32 kRingBlocks = 32;  // parts of a ring that become free one by one
 DWELL_CONSTANT u32 kMostMessageBytes = (1U << 22U) - 1;
-DWELL_CONSTANT u64 kRingClosed = 1ULL << 63U;     // in RingControl::tail
-DWELL_CONSTANT u64 kRingEndless = ~0ULL;          // RingShared::end of an open ring
+DWELL_CONSTANT u64 kRingClosed = 1ULL << 63U;  // in RingControl::tail
+DWELL_CONSTANT u64 kRingEndless = ~0ULL;       // RingShared::end of an open ring
 
 DWELL_CONSTANT u32 kRingChecked = 1;  // messages have checksums
 DWELL_CONSTANT u32 kRingSystem = 2;   // the other end is on the other side

@@ -31,7 +31,8 @@ enum class Kind : u8 {
 };
 
 // One parameter. For a span, a ring or a pointer, `element` and `bytes` describe its elements (`bytes` is 0 where their size is not known
-// or differs, and the element of void* is opaque); for any other kind, `element` is Kind::structure (0) and `bytes` is the size of the value.
+// or differs, and the element of void* is opaque); for any other kind, `element` is Kind::structure (0) and `bytes` is the size of the
+// value.
 struct Parameter {
   Kind kind;
   Kind element;

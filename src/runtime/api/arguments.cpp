@@ -55,9 +55,10 @@ Arguments& Arguments::add(const Parameter& type, std::span<const std::byte> valu
                         type.kind != Kind::exec && type.kind != Kind::ring;
   if (!is_value) {
     throw Error(errc::invalid_argument, "argument " + std::to_string(parameters_.size() + 1) + " is " + text_of(type) +
-                                            ", which has no bytes: pass " + (type.kind == Kind::exec   ? "a GraphExec"
-                                                                      : type.kind == Kind::ring ? "a RingBuffer"
-                                                                                                : "a BufferView"));
+                                            ", which has no bytes: pass " +
+                                            (type.kind == Kind::exec   ? "a GraphExec"
+                                             : type.kind == Kind::ring ? "a RingBuffer"
+                                                                       : "a BufferView"));
   }
   if (value.size() != type.bytes) {
     throw Error(errc::invalid_argument,

@@ -21,7 +21,9 @@ namespace detail {
 namespace {
 
 // Returns why a ring's device memory is gone.
-Error gone(const RingState& state) { return state.control->shell->gone("ring of " + std::to_string(state.slots) + " slots", "make it again"); }
+Error gone(const RingState& state) {
+  return state.control->shell->gone("ring of " + std::to_string(state.slots) + " slots", "make it again");
+}
 
 std::shared_ptr<runtime::Core> core_of(const RingState& state) {
   if (auto core = state.control->shell->core()) return core;
@@ -57,8 +59,8 @@ void RingBase::refuse(bool push) const {
 
 void RingBase::refuse_size(std::size_t bytes) const {
   throw Error(errc::invalid_argument,
-              "a message of " + std::to_string(bytes) + " bytes does not fit this ring, whose messages have " + std::to_string(host_->most) +
-                  " at most (RingOptions::message_bytes)",
+              "a message of " + std::to_string(bytes) + " bytes does not fit this ring, whose messages have " +
+                  std::to_string(host_->most) + " at most (RingOptions::message_bytes)",
               {"message", "", bytes, host_->most});
 }
 
@@ -134,7 +136,8 @@ RawRingBuffer::RawRingBuffer(Runtime& runtime, std::size_t message_bytes, std::s
     : RingBase([&] {
         constexpr std::size_t kMost = 4096;
         if (message_bytes == 0 || message_bytes > kMost)
-          throw Error(errc::invalid_argument, "a message has 1 to 4096 bytes, not " + std::to_string(message_bytes) + ": use a ring of bytes",
+          throw Error(errc::invalid_argument,
+                      "a message has 1 to 4096 bytes, not " + std::to_string(message_bytes) + ": use a ring of bytes",
                       {"ring", "", message_bytes, kMost});
         return detail::Shell::require(detail::Shell::of(runtime))->ring({slots, (message_bytes + 15) / 16 * 16, message_bytes}, options);
       }()),

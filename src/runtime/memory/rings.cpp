@@ -34,8 +34,9 @@ void check(const RingShape& shape, const RingOptions& options) {
   // Less than a block may stay in use while the ring is empty.
   const std::size_t limit = std::min<std::size_t>(std::max(shape.slots / 2, std::size_t{1}) * shape.slot_bytes, device::kMostMessageBytes);
   if (shape.most > limit)
-    refuse("of " + std::to_string(shape.slots * shape.slot_bytes) + " bytes holds messages of " + std::to_string(limit) + " bytes at most, not " +
-               std::to_string(shape.most) + ": make it larger, or its messages smaller (RingOptions::message_bytes)",
+    refuse("of " + std::to_string(shape.slots * shape.slot_bytes) + " bytes holds messages of " + std::to_string(limit) +
+               " bytes at most, not " + std::to_string(shape.most) +
+               ": make it larger, or its messages smaller (RingOptions::message_bytes)",
            shape.most, limit);
   if (options.producers == Side::host && options.consumers == Side::host)
     refuse("with both ends on the host has no use for a runtime: one of producers and consumers is Side::device", 0, 0);
@@ -52,7 +53,8 @@ struct Places {
   explicit Places(const RingShape& shape)
       : data(heads + shape.slots * sizeof(device::Quad)),
         // The message that begins in the last slot is contiguous too.
-        bytes(data + (shape.slots + device::ring_slots_of(static_cast<std::uint32_t>(shape.most), static_cast<std::uint32_t>(shape.slot_bytes)) - 1) *
+        bytes(data + (shape.slots +
+                      device::ring_slots_of(static_cast<std::uint32_t>(shape.most), static_cast<std::uint32_t>(shape.slot_bytes)) - 1) *
                          shape.slot_bytes) {}
 };
 
@@ -63,7 +65,8 @@ RingControl control_of(const RingShape& shape, const RingOptions& options, Side 
   control.heads = shared + places.heads;
   control.data = shared + places.data;
   control.shift = static_cast<std::uint32_t>(std::countr_zero(shape.slots));
-  control.block_shift = shape.slots > device::kRingBlocks ? control.shift - static_cast<std::uint32_t>(std::countr_zero(device::kRingBlocks)) : 0;
+  control.block_shift =
+      shape.slots > device::kRingBlocks ? control.shift - static_cast<std::uint32_t>(std::countr_zero(device::kRingBlocks)) : 0;
   control.slot_bytes = static_cast<std::uint32_t>(shape.slot_bytes);
   control.most = static_cast<std::uint32_t>(shape.most);
   control.flags = (options.checksum ? device::kRingChecked : 0) | (options.producers != options.consumers ? device::kRingSystem : 0) |
@@ -88,7 +91,8 @@ RingShared shared_of(const RingShape& shape, const RingOptions& options) {
 std::shared_ptr<std::byte> pages(std::size_t bytes) {
   void* const memory = std::aligned_alloc(bytes < kPage ? kSmallPage : kPage, bytes);
   if (memory != nullptr && bytes >= kPage) static_cast<void>(madvise(memory, bytes, MADV_HUGEPAGE));  // a wish
-  if (memory == nullptr) throw Error(errc::out_of_memory, "no host memory for a ring of " + std::to_string(bytes) + " bytes", {"host memory", "", bytes, 0});
+  if (memory == nullptr)
+    throw Error(errc::out_of_memory, "no host memory for a ring of " + std::to_string(bytes) + " bytes", {"host memory", "", bytes, 0});
   std::memset(memory, 0, bytes);
   return {static_cast<std::byte*>(memory), [](std::byte* at) { std::free(at); }};
 }

@@ -16,8 +16,8 @@ namespace dwell::detail {
 struct RingState {
   RingOptions options;
   std::size_t slots = 0;
-  std::shared_ptr<std::byte> memory;    // of the process; null between operators
-  std::shared_ptr<BufferState> shared;  // the same, as the device reaches it
+  std::shared_ptr<std::byte> memory;     // of the process; null between operators
+  std::shared_ptr<BufferState> shared;   // the same, as the device reaches it
   std::shared_ptr<BufferState> control;  // RingControl of the device, in device memory; what tasks name
   device::RingControl* host = nullptr;   // of the host, in `memory`
 };

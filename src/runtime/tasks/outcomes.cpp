@@ -49,7 +49,8 @@ std::string Outcomes::how_it_failed(int status, const std::string& why) const {
     case status::exception: return " failed: an exception left it" + (why.empty() ? "" : ": " + why);
     case status::out_of_bounds: return " failed: it asked for " + (why.empty() ? "an element beyond a span" : why);
     case status::ring_full:
-      return " failed: a ring had no room for its message; make the ring larger, read it more often, or use try_push and let the task go on "
+      return " failed: a ring had no room for its message; make the ring larger, read it more often, or use try_push and let the task go "
+             "on "
              "later (Group::then)";
     case status::ring_closed: return " failed: it pushed a message into a ring that was closed";
     case status::ring_refused: return " failed: it pushed a message into a ring whose producers are on the host (RingOptions::producers)";
