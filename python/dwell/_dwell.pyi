@@ -1,6 +1,7 @@
 """The runtime in Python; import it as `dwell`."""
 
 from collections.abc import (
+    AsyncIterator,
     Callable,
     Generator,
     Iterable,
@@ -595,6 +596,107 @@ class Buffer:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, object]: ...
+
+class Ring:
+    """
+    A ring of messages of one type between operators, or between operators and the host; made by ``Runtime.ring``.
+    Operators declare a ``dwell::Ring<T>``. Iterating takes messages until the ring is closed, with ``async for`` too.
+    """
+
+    def try_push(self, value: object, type: int = 0) -> bool:
+        """Appends a message. False if there is no room, or the ring is closed."""
+
+    def push(self, value: object, type: int = 0, timeout: float | None = None) -> bool:
+        """
+        Appends a message; waits for room. False when ``timeout``, in seconds, is over first.
+        """
+
+    def try_pop(self) -> Any:
+        """The next message, a scalar of NumPy; None if there is none."""
+
+    def pop(self, timeout: float | None = None) -> Any:
+        """
+        The next message; waits for it. None at the end of a closed ring, and when ``timeout``, in seconds, is over first.
+        """
+
+    @property
+    def dtype(self) -> Any:
+        """The type of messages, of NumPy."""
+
+    def __iter__(self) -> Ring: ...
+
+    def __next__(self) -> Any: ...
+
+    def close(self) -> None:
+        """
+        Ends the ring: later pushes fail, and consumers find the end behind the messages before. If the producers are operators, first
+        waits for the tasks submitted so far that name the ring.
+        """
+
+    @property
+    def finished(self) -> bool:
+        """Whether the ring is closed and all of its messages have been taken."""
+
+    @property
+    def slots(self) -> int:
+        """The number of slots."""
+
+    def counts(self) -> dict[str, int]:
+        """
+        What consumers have skipped: "discarded", "abandoned" and "damaged" messages, and "damaged_at", the position of the last
+        damaged one.
+        """
+
+    def __aiter__(self) -> AsyncIterator[Any]: ...
+
+class ByteRing:
+    """
+    A ring of messages of bytes, each with a type from 0 to 255; made by ``Runtime.byte_ring``. Operators declare a
+    ``dwell::ByteRing``. Iterating takes messages until the ring is closed, with ``async for`` too.
+    """
+
+    def try_push(self, message: bytes, type: int = 0) -> bool:
+        """Appends a message. False if there is no room, or the ring is closed."""
+
+    def push(self, message: bytes, type: int = 0, timeout: float | None = None) -> bool:
+        """
+        Appends a message; waits for room. False when ``timeout``, in seconds, is over first.
+        """
+
+    def try_pop(self) -> tuple[int, bytes] | None:
+        """The next message, its type first; None if there is none."""
+
+    def pop(self, timeout: float | None = None) -> tuple[int, bytes] | None:
+        """
+        The next message, its type first; waits for it. None at the end of a closed ring, and when ``timeout``, in seconds, is over
+        first.
+        """
+
+    def __iter__(self) -> ByteRing: ...
+
+    def __next__(self) -> tuple[int, bytes]: ...
+
+    def close(self) -> None:
+        """
+        Ends the ring: later pushes fail, and consumers find the end behind the messages before. If the producers are operators, first
+        waits for the tasks submitted so far that name the ring.
+        """
+
+    @property
+    def finished(self) -> bool:
+        """Whether the ring is closed and all of its messages have been taken."""
+
+    @property
+    def slots(self) -> int:
+        """The number of slots."""
+
+    def counts(self) -> dict[str, int]:
+        """
+        What consumers have skipped: "discarded", "abandoned" and "damaged" messages, and "damaged_at", the position of the last
+        damaged one.
+        """
+
+    def __aiter__(self) -> AsyncIterator[Any]: ...
 
 class Operator:
     """A piece of device code that tasks run: ``op(x, y, 2.0)`` submits one."""
@@ -1595,6 +1697,18 @@ class Runtime:
     def allocate(self, shape: int | Sequence[int], dtype: object = 'float32', memory: str = 'device') -> Buffer:
         """
         Memory for elements, uninitialised. `shape` is a count or a tuple; ``memory="host"`` is pinned host memory that the device reaches.
+        """
+
+    def ring(self, dtype: Any, slots: int, *, producers: str = 'device', consumers: str = 'device', checksum: bool = False) -> Ring:
+        """
+        A ring of ``slots`` messages, a power of two, of a type of NumPy (a structured one for a struct). Operators ("device") or threads
+        of Python ("host") push and pop. With ``checksum`` damaged messages are skipped and counted.
+        """
+
+    def byte_ring(self, bytes: int, *, producers: str = 'device', consumers: str = 'device', checksum: bool = False, message_bytes: int = 0) -> ByteRing:
+        """
+        A ring of ``bytes``, a power of two, for messages of up to ``message_bytes`` (0: a quarter of the ring) with a type; else as
+        ``ring``.
         """
 
     def array(self, source: object, dtype: object = None, memory: str = 'device') -> Buffer:

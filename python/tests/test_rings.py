@@ -85,7 +85,7 @@ def test_async_for(runtime):
 def test_python_sends(runtime):
     add = runtime.define("add", ADD)
     ring = runtime.ring("float32", 16, producers="host")
-    total = runtime.array([0.0])
+    total = runtime.array([0.0], "float32")
     ticket = add(ring, total, gang=1)
 
     def produce():
