@@ -22,7 +22,7 @@ namespace dwell {
 class ByteSlot {
  public:
   DWELL_DEVICE ByteSlot(device::RingCore core, u64 position, u32 bytes) : core_(core), position_(position), bytes_(bytes) {}
-  DWELL_DEVICE ByteSlot(ByteSlot&& other) : core_(other.core_), position_(other.position_), bytes_(other.bytes_) {
+  DWELL_DEVICE ByteSlot(ByteSlot&& other) noexcept : core_(other.core_), position_(other.position_), bytes_(other.bytes_) {
     other.position_ = kNone;
   }
   ByteSlot(const ByteSlot&) = delete;
@@ -55,7 +55,7 @@ class ByteMessage {
  public:
   DWELL_DEVICE explicit ByteMessage(device::RingCore core) : core_(core), claim_{~0ULL, 0, 0, 0} {}
   DWELL_DEVICE ByteMessage(device::RingCore core, const device::RingClaim& claim) : core_(core), claim_(claim) {}
-  DWELL_DEVICE ByteMessage(ByteMessage&& other) : core_(other.core_), claim_(other.claim_) { other.claim_.slots = 0; }
+  DWELL_DEVICE ByteMessage(ByteMessage&& other) noexcept : core_(other.core_), claim_(other.claim_) { other.claim_.slots = 0; }
   ByteMessage(const ByteMessage&) = delete;
   ByteMessage& operator=(const ByteMessage&) = delete;
   DWELL_DEVICE ~ByteMessage() { core_.release(claim_.position, claim_.slots); }

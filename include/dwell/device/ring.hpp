@@ -25,11 +25,11 @@ namespace device {
 template <class T>
 struct RingWords {
   static_assert(__is_trivially_copyable(T), "messages are copied as bytes: use an arithmetic type or a plain struct");
-  static_assert(alignof(T) <= 16 && sizeof(T) <= 4096, "a message has at most 4 KiB, aligned to 16 bytes at most: use a ByteRing");
+  static_assert(sizeof(T) <= 4096, "a message has at most 4 KiB: use a ByteRing");
+  static_assert(alignof(T) <= 16, "a message is aligned to 16 bytes at most");
   static constexpr u32 quads = (sizeof(T) + 15) / 16;
   static constexpr u32 words = (sizeof(T) + 3) / 4;
 
-  DWELL_DEVICE RingWords() {}
   DWELL_DEVICE explicit RingWords(const T& value) {
     quad[quads - 1] = Quad{0, {0, 0, 0}};
     copy_bytes(quad, &value, sizeof(T));
@@ -83,7 +83,7 @@ template <class T>
 class RingSlot {
  public:
   DWELL_DEVICE RingSlot(device::RingCore core, u64 position) : core_(core), position_(position) {}
-  DWELL_DEVICE RingSlot(RingSlot&& other) : core_(other.core_), position_(other.position_) { other.position_ = kNone; }
+  DWELL_DEVICE RingSlot(RingSlot&& other) noexcept : core_(other.core_), position_(other.position_) { other.position_ = kNone; }
   RingSlot(const RingSlot&) = delete;
   RingSlot& operator=(const RingSlot&) = delete;
   DWELL_DEVICE ~RingSlot() { finish(device::Segment::abandoned, 0); }
@@ -204,7 +204,7 @@ class Ring {
         const u64 position = at + i;
         const device::Quad quad = core_.load_head(position);
         const device::RingWords<T> words(core_.slot(position));
-        if (is_good(core_.claimed(position, quad), words)) f(words.value(), position);
+        if (is_good(device::RingCore::claimed(position, quad), words)) f(words.value(), position);
       }
       device::sync_lanes();
       if (device::lane() == 0) core_.release(at, count);
