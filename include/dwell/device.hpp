@@ -7,6 +7,7 @@
 #include <dwell/device/exec.hpp>
 #include <dwell/device/gang.hpp>
 #include <dwell/device/group.hpp>
+#include <dwell/device/heap.hpp>
 #include <dwell/device/inspect.hpp>
 #include <dwell/device/log.hpp>
 #include <dwell/device/math.hpp>
@@ -14,6 +15,7 @@
 #include <dwell/device/operator.hpp>
 #include <dwell/device/platform.hpp>
 #include <dwell/device/reduce.hpp>
+#include <dwell/device/ref.hpp>
 #include <dwell/device/ring.hpp>
 #include <dwell/device/scan.hpp>
 #include <dwell/device/seqlock.hpp>

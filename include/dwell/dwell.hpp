@@ -14,6 +14,7 @@
 #include <dwell/element_type.hpp>
 #include <dwell/error.hpp>
 #include <dwell/graph.hpp>
+#include <dwell/heap.hpp>
 #include <dwell/image.hpp>
 #include <dwell/kernel.hpp>
 #include <dwell/log.hpp>

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include <dwell/compile_options.hpp>
+#include <dwell/heap.hpp>
 #include <dwell/log.hpp>
 #include <dwell/memory_resource.hpp>
 #include <dwell/metrics.hpp>
@@ -77,6 +78,9 @@ struct Options {
 
   // Memory of Group::shared, bytes a worker. On CUDA it is shared memory; large values leave room for fewer workers.
   unsigned scratch_bytes = 8192;
+
+  // Memory that operators allocate (Group::make, Heap).
+  HeapOptions heap = {};
 
   // Source of Runtime::allocate's device memory (memory_resource.hpp); the runtime keeps it alive while its memory is in use. Null: the
   // runtime's own pool.

@@ -21,6 +21,7 @@
 #include <dwell/detail/task.hpp>
 #include <dwell/diagnosis.hpp>
 #include <dwell/graph.hpp>
+#include <dwell/heap.hpp>
 #include <dwell/image.hpp>
 #include <dwell/inspect.hpp>
 #include <dwell/log.hpp>
@@ -363,6 +364,9 @@ class Runtime {
   }
   void assign(std::string_view name, const Parameter& type, std::size_t count, std::span<const std::byte> bytes);
 
+  // The memory that operators allocate. Refers to this runtime.
+  Heap heap();
+
   RuntimeInfo info() const;
   // Returns the options this runtime was opened with.
   Options options() const;
@@ -383,9 +387,12 @@ class Runtime {
 
  private:
   friend class Batch;
+  friend class Heap;
   friend class detail::PreparedThen;
   friend struct detail::Shell;
   explicit Runtime(detail::Shell* shell) : shell_(shell) {}
+
+  static Operator<> handle_of(std::shared_ptr<detail::OperatorState> state) { return Operator<>(std::move(state)); }
 
   template <class Function, class... Given>
   [[gnu::always_inline]] detail::Task pack(std::uint32_t* rest, detail::Waits* waits, std::shared_ptr<detail::ExecState>* execs,

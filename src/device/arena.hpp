@@ -351,6 +351,7 @@ struct Lease {
   // the node's status, the number of its exec (GraphHead::number), and its cell. Of another lap when none has failed.
   Quad* failed_inside;
   Overruns* overruns;  // host memory: one a worker
+  u64 heap;            // address of the heap (heap_layout.hpp), or 0
   u64 arena;           // its address; the pointers below point into it
 #define DWELL_PART(name, type, count) type* name;
   DWELL_ARENA_PARTS(DWELL_PART, )

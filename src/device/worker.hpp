@@ -4,6 +4,7 @@
 #include "device/admission.hpp"
 #include "device/cancels.hpp"
 #include "device/chain.hpp"
+#include "device/heap_context.hpp"
 #include "device/in_flight.hpp"
 #include "device/linked.hpp"
 #include "device/observe.hpp"
@@ -30,6 +31,7 @@ DWELL_DEVICE void set_up(const Lease& lease, Worker* worker) {
   context.uses = uses_of(lease);
   context.arena = lease.arena;
   context.share = kWholeTask;
+  heap::begin(&context, lease.heap, worker->me);
   context.log.slots = lease.log + (static_cast<u64>(worker->me) << lease.log_shift);
   context.log.read = lease.log_read + worker->me * 16;
   context.log.dropped = lease.worker_counts[worker->me].log_dropped;

@@ -28,6 +28,18 @@ Options with_callback(Options options, std::uint64_t runtime) {
   return options;
 }
 
+// The host's own allocations and frees are tasks of these operators.
+constexpr const char* kHeapAllocate = R"(
+DWELL_OPERATOR(dwell_heap_allocate)(dwell::Group g, dwell::u64 bytes, dwell::u32 alignment, dwell::Span<dwell::u32> units) {
+  for (auto i : g.range(units.size())) units[i] = g.try_allocate(bytes, alignment).unit();
+}
+)";
+constexpr const char* kHeapFree = R"(
+DWELL_OPERATOR(dwell_heap_free)(dwell::Group g, dwell::Span<const dwell::u32> units) {
+  for (auto i : g.range(units.size())) g.free(dwell::Ref<void>::at(units[i]));
+}
+)";
+
 }  // namespace
 
 Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
@@ -58,13 +70,15 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
   device().queue().look_up_launches(failed_launches(*backend_, device().memory(), graphs_));
   observation_ =
       std::make_unique<Observation>(Observation::Parts{*backend_, device(), graphs_, options_, runtime, warn, name_of, clock_reader()});
+  heap_ = std::make_unique<HeapMemory>(*backend_, keeper(), options_.heap, workers, warn);
   Registry::Settings settings{options_.compile,
                               options_.compile_threads,
                               options_.tier,
                               options_.parts,
                               warn,
                               options_.limits,
-                              {&observation_->meters(), flight_.get(), &observation_->events()}};
+                              {&observation_->meters(), flight_.get(), &observation_->events()},
+                              [this] { heap_->ensure(); }};
   if (info_.on_host) settings.tier = Tier::relocatable;
   registry_ = std::make_unique<Registry>(std::move(opened.compiler), *backend_, keeper(), queue(), shell_, std::move(settings));
   if (options_.priorities) registry_->need(device::part::levels);
@@ -99,6 +113,7 @@ Core::~Core() {
   notifier().finish();
   host_calls().finish();
   observation_->log().finish();
+  heap_->finish();
   device().end_keeper();
 }
 
@@ -135,6 +150,26 @@ Preemption Core::preempt(unsigned priority, std::chrono::nanoseconds timeout) {
     throw Error(errc::unsupported, "preempt: the runtime has no priorities: open it with the option priorities");
   if (Recorder::of(this) != nullptr) throw Error(errc::unsupported, "capture: preempt asks for a worker now: call it outside");
   return tasks_->preemptor()->preempt(priority, timeout);
+}
+
+Core::HeapOperators Core::heap_operators() {
+  check_open();
+  const Lock lock(heap_mutex_);
+  if (heap_operators_.free == nullptr) {
+    heap_operators_.allocate = registry_->define("dwell_heap_allocate", Source{kHeapAllocate}, {});
+    heap_operators_.free = registry_->define("dwell_heap_free", Source{kHeapFree}, {});
+  }
+  return heap_operators_;
+}
+
+void Core::read_heap(std::uint32_t unit, std::size_t offset, std::span<std::byte> bytes) {
+  check_open();
+  backend_->copy_to_host(bytes.data(), heap_->address_of(unit, offset, bytes.size()), bytes.size());
+}
+
+void Core::write_heap(std::uint32_t unit, std::size_t offset, std::span<const std::byte> bytes) {
+  check_open();
+  backend_->copy_to_device(heap_->address_of(unit, offset, bytes.size()), bytes.data(), bytes.size());
 }
 
 std::shared_ptr<detail::ModuleState> Core::compile(const Source& source, const std::optional<CompileOptions>& options,

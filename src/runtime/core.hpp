@@ -29,6 +29,7 @@
 #include "runtime/inspect/inspector.hpp"
 #include "runtime/kernels/kernels.hpp"
 #include "runtime/memory/buffers.hpp"
+#include "runtime/memory/heap_memory.hpp"
 #include "runtime/memory/rings.hpp"
 #include "runtime/observe/flight_recorder.hpp"
 #include "runtime/observe/observation.hpp"
@@ -149,6 +150,17 @@ class Core {
   // Parks for the user, until Keeper::resume. Throws errc::closed during close.
   void park();
 
+  HeapMemory& heap() { return *heap_; }
+  // The operators that allocate and free for the host, defined at the first call. Throws as Registry::define.
+  struct HeapOperators {
+    std::shared_ptr<detail::DefinitionState> allocate;
+    std::shared_ptr<detail::DefinitionState> free;
+  };
+  HeapOperators heap_operators();
+  // Copies bytes of the heap, as Heap::read and write.
+  void read_heap(std::uint32_t unit, std::size_t offset, std::span<std::byte> bytes);
+  void write_heap(std::uint32_t unit, std::size_t offset, std::span<const std::byte> bytes);
+
   // Ends the generation: open → closing → closed (shell.hpp). Throws a failure of the device that occurs meanwhile; the generation has
   // ended then too.
   void close(Close how);
@@ -207,6 +219,9 @@ class Core {
   Graphs graphs_;
   Devices devices_;
   std::unique_ptr<Observation> observation_;
+  std::unique_ptr<HeapMemory> heap_;
+  Mutex heap_mutex_;  // held while its operators are defined
+  HeapOperators heap_operators_ DWELL_GUARDED_BY(heap_mutex_);
   std::unique_ptr<Registry> registry_;
   std::unique_ptr<Kernels> kernels_;
   std::unique_ptr<Completions> completions_;

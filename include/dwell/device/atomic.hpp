@@ -3,7 +3,7 @@
 //
 // A platform defines, in a header of its own:
 //   load, store                        of words of 4 or 8 bytes
-//   fetch_add, exchange, compare_exchange
+//   fetch_add, fetch_or, fetch_and, exchange, compare_exchange
 //                                      at device scope, which is where all shared counters live. Each returns the value before;
 //                                      compare_exchange stores `value` if that was `expected`
 //   add, maximize                      the same without the value before, which on CUDA needs no answer from memory. A release at device

@@ -6,6 +6,7 @@
 #include <dwell/device/level.hpp>
 #include <dwell/device/overrun.hpp>
 #include <dwell/device/range.hpp>
+#include <dwell/device/ref.hpp>
 #include <dwell/device/span.hpp>
 #include <dwell/device/status.hpp>
 #include <dwell/device/uses.hpp>
@@ -22,6 +23,9 @@ struct Worker;
 enum class Make : u32 { child, continuation, follower, join, arrival };
 // Makes such a request. `bytes`: how many the arguments name. Called by one thread.
 using SpawnFunction = void (*)(Context* context, u32 opcode, Make how, u64 bytes);
+// Takes memory from the heap, and gives it back: heap.hpp. Called by any lanes of a warp.
+using AllocateFunction = u32 (*)(Context* context, u64 bytes);
+using FreeFunction = i32 (*)(Context* context, u32 unit);
 DWELL_CONSTANT u32 kMaxSpawnWords = 9;         // words of arguments that fit into one slot
 DWELL_CONSTANT u32 kMaxBefore = 8;             // most children that one child follows
 DWELL_CONSTANT u32 kLaunchOpcode = 1U << 13U;  // no operator's: the task is the launch of a graph
@@ -92,6 +96,20 @@ struct alignas(16) Context {
   u32 gang_passes[1 + kGangBarriers];  // of this group, by barrier
   EventRing events;
   LogRing log;
+  u64 heap;          // address of the heap; 0: there is none
+  u32 heap_worker;   // number of the worker
+  u32 heap_entered;  // 1: the next ones are set, by the worker's first call
+  u64 heap_caches;   // addresses of the worker's caches of slots, and of these
+  u64 heap_slots;
+  u32 heap_room;                           // slots that a cache has room for
+  u32 heap_checks;                         // HeapHeader::checks
+  u32 heap_pages;                          // that the heap's tables have room for
+  u32 heap_caller;                         // number of the worker's first warp
+  u32 heap_locks[kGroupThreads / kLanes];  // by warp, a bit a class: the warp's cache of the class is in use
+#if !DWELL_LINKED_OPERATORS
+  AllocateFunction allocate;
+  FreeFunction free;
+#endif
   Overruns* overruns;                // of the worker, in host memory
   u32 overrun_count;                 // of them
   alignas(16) u32 exchange[4 * 32];  // device::Exchange: 16-byte values of warps
@@ -298,6 +316,27 @@ class Group {
   // The gang that runs the task, of which this group is one; of a task of one group, a gang of one. In a task that several groups share
   // without being a gang (dwell::gang) it fails with status::no_gang.
   DWELL_DEVICE Gang gang() const;
+
+  // Allocates `bytes` of the runtime's heap, uninitialised, aligned to `alignment`: a power of two of at most 4096, at least 16. Called by
+  // any threads of the group, in any branch, each with its own size; threads that call together share the cost. The memory lives until
+  // somebody frees it: any operator, or the host (dwell::Heap). The task fails with status::out_of_memory, and the result refers to
+  // nothing, when the heap has no room.
+  DWELL_DEVICE Ref<void> allocate(u64 bytes, u32 alignment = 16) const;
+  // The same, but the result alone tells that there is no room.
+  DWELL_DEVICE Ref<void> try_allocate(u64 bytes, u32 alignment = 16) const;
+  // Allocates a T in the heap and initialises it as T{values...}. T is trivially copyable. Called, and fails, as allocate and try_allocate.
+  template <class T, class... Values>
+  DWELL_DEVICE Ref<T> make(Values... values) const;
+  template <class T, class... Values>
+  DWELL_DEVICE Ref<T> try_make(Values... values) const;
+  // Frees what the heap holds at this reference; nothing for one to nothing. Whoever used the memory has finished before, as the caller has
+  // made sure. Called by any threads of the group. With HeapChecks::light, the task fails with status::bad_free when nothing allocated is
+  // there; else such a call damages the heap.
+  template <class T>
+  DWELL_DEVICE void free(Ref<T> ref) const;
+  // Returns the address of what the reference names. Valid while the task runs, and until it is freed.
+  template <class T>
+  DWELL_DEVICE T* at(Ref<T> ref) const;
 
   // Reports the task as failed: its ticket's wait throws errc::task_failed with this code. Positive codes are the user's; the first
   // failure of a task stays. The operator runs on until it returns.

@@ -43,6 +43,11 @@
 //   lane, ballot, all_lanes, broadcast, sync_lanes
 //                            the caller's lane; a bit for each lane of which the predicate holds; whether it holds for all; the value of
 //                            one lane; orders shared memory between them. Called by all lanes together
+//   active_lanes, lanes_with, broadcast_in, or_in, sync_in
+//                            the lanes that are at the same place in divergent code, as bits; of these, those with the caller's value; the
+//                            value of one of them; the bits of all; orders memory between them
+//   fetch_or_in_group, fetch_and_in_group, fence_warp
+//                            atomics of a word that the group shares; orders memory between lanes of one warp in different branches
 //   sync_group, any_in_group a barrier of the group; one that tells whether the predicate holds for one of its threads
 //   replace_in_group         stores a value where another stands, at most once among the threads of the group
 //   copy_bytes, bits_as      memcpy; the same bits as another type: std::bit_cast

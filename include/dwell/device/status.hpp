@@ -29,6 +29,8 @@ DWELL_CONSTANT i32 out_of_bounds = -18;       // an element beyond a span, in an
 DWELL_CONSTANT i32 ring_full = -19;           // Ring::push without room, or of a message that is too large
 DWELL_CONSTANT i32 ring_closed = -20;         // Ring::push after the ring was closed
 DWELL_CONSTANT i32 ring_refused = -21;        // Ring::push by a task into a ring whose producers are on the host
+DWELL_CONSTANT i32 out_of_memory = -22;       // the heap has no room for an allocation (Group::make, Group::allocate)
+DWELL_CONSTANT i32 bad_free = -23;            // Group::free of what is not allocated
 }  // namespace status
 
 }  // namespace dwell

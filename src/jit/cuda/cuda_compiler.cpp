@@ -20,6 +20,7 @@
 #include "jit/cuda/nvrtc_options.hpp"
 #include "jit/object/cubin.hpp"
 #include "jit/object/elf.hpp"
+#include "jit/object/heap_use.hpp"
 #include "jit/object/kernel_signature.hpp"
 #include "jit/source/embedded.hpp"
 #include "jit/source/fingerprint.hpp"
@@ -70,6 +71,9 @@ bool makes_tasks(std::span<const std::byte> object) {
   const auto elf = Elf::open(object);
   return elf && std::ranges::any_of(elf->symbols(), [](const Elf::Symbol& symbol) { return symbol.name == "dwell_spawn"; });
 }
+
+// The heap's functions, a program of its own.
+constexpr std::string_view kHeapSource = "#include \"device/cuda_heap.hpp\"\n";
 
 // Returns the headers for the resident loop: all embedded ones.
 std::vector<Nvrtc::Header> headers_for_loop() {
@@ -158,6 +162,8 @@ struct CudaCompiler::Tools {
 };
 
 struct CudaCompiler::State {
+  Mutex heap_mutex;                            // held while it is compiled
+  Bytes heap[2] DWELL_GUARDED_BY(heap_mutex);  // by form; empty: not compiled yet
   Mutex tools_mutex;
   std::optional<Tools> tools DWELL_GUARDED_BY(tools_mutex);  // constant once set
   Mutex mutex;
@@ -323,6 +329,27 @@ const CudaCompiler::Loop& CudaCompiler::loop(Dispatch dispatch, std::uint32_t pa
   return place->loop.emplace(made_once(options_.cache, key, what + " for " + tools().arch, decode, encode, make));
 }
 
+const Bytes& CudaCompiler::heap(Form form) {
+  const Lock lock(state_->heap_mutex);
+  Bytes& made = state_->heap[static_cast<std::size_t>(form)];
+  if (!made.empty()) return made;
+  const CompileOptions options = form == Form::lto ? CompileOptions{.lto = true} : CompileOptions{.max_registers = kRegisters};
+  const std::string key = CacheKey()
+                              .add("what", form == Form::lto ? "inlinable heap" : "heap")
+                              .add("compiler", identity())
+                              .add("headers", embedded_headers_digest())
+                              .finish();
+  const auto decode = [](std::span<const std::byte> payload) -> std::optional<Bytes> { return Bytes(payload.begin(), payload.end()); };
+  const auto encode = [](const Bytes& bytes) { return bytes; };
+  const auto make = [&] {
+    NvrtcResult result = Nvrtc::get().compile(std::string(kHeapSource), program_name("heap"), headers_for_loop(), flags_for(options), form);
+    if (!result.ok) throw Error(errc::compile_failed, "the heap does not compile for " + tools().arch + ":\n" + result.log);
+    return std::move(result.bytes);
+  };
+  made = made_once(options_.cache, key, "heap for " + tools().arch, decode, encode, make);
+  return made;
+}
+
 CudaCompiler::LoopReport CudaCompiler::loop_report(std::uint32_t parts) {
   const std::string& log = loop(Dispatch::called, parts).log;
   return {spills_in(log, options_.kernel), log};
@@ -375,6 +402,14 @@ Image CudaCompiler::link(std::span<const Opcode> table, Tier tier, std::uint32_t
     inputs.pop_back();
     return output;
   };
+  // As for parts: intermediate code does not show what it calls.
+  const auto may_call_heap = [](const Opcode& opcode) {
+    return opcode.object != nullptr && (opcode.object->form == Form::lto || uses_heap(opcode.object->bytes));
+  };
+  if (std::ranges::any_of(table, may_call_heap)) {
+    const Form form = tier == Tier::lto ? Form::lto : Form::native;
+    inputs.push_back({form == Form::lto ? Kind::lto_ir : Kind::cubin, heap(form), "the heap"});
+  }
   NvJitLink::Output output = link_with(way);
   const std::size_t spills = kInliningSpills + linked.size() * kSavedBytes;
   if (way == Dispatch::inlined && most_before(output.report, kSpillStores) > spills) output = link_with(Dispatch::inlined_free);

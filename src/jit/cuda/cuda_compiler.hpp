@@ -67,6 +67,8 @@ class CudaCompiler final : public Compiler {
   std::vector<std::string> program_flags_for(const CompileOptions& options) const;
   static CompileOptions loop_options(Dispatch dispatch, std::uint32_t parts = kAllParts);
   const Loop& loop(Dispatch dispatch, std::uint32_t parts);
+  // The functions of the heap that operators call, compiled on first use.
+  const Bytes& heap(Form form);
 
   Options options_;
   std::unique_ptr<State> state_;

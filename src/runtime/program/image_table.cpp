@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "jit/object/heap_use.hpp"
 #include "runtime/program/parts.hpp"
 
 namespace dwell::runtime {
@@ -29,7 +30,7 @@ jit::Object compile_inlinable(jit::Compiler& compiler, const Version& version) {
 }
 
 ImageTable::ImageTable(jit::Compiler& compiler, backend::Backend& backend, Keeper& keeper, SubmissionQueue& queue, Tier tier, Parts parts,
-                       const Limits& limits, const Observers& observers)
+                       const Limits& limits, const Observers& observers, std::function<void()> needs_heap)
     : compiler_(compiler),
       backend_(backend),
       device_(backend.info()),
@@ -38,6 +39,7 @@ ImageTable::ImageTable(jit::Compiler& compiler, backend::Backend& backend, Keepe
       limits_(limits),
       tier_of_changes_(tier),
       observers_(observers),
+      needs_heap_(std::move(needs_heap)),
       parts_(device_.on_host ? device::part::all : loop_bits(parts)),
       parts_wanted_(parts_) {}
 
@@ -197,6 +199,8 @@ void ImageTable::place(std::span<Step> steps) {
 
 void ImageTable::link_and_load(std::span<Step> steps, std::size_t moves) {
   drop_unneeded();  // keeps the bindings of the steps: those in use, and the target of a rollback
+  const auto needs_heap = [](const Step& step) { return step.fresh != nullptr && jit::uses_heap(step.version->object.bytes); };
+  if (needs_heap_ && std::ranges::any_of(steps, needs_heap)) needs_heap_();
   try {
     place(steps);
     auto image = std::make_shared<const jit::Image>(compiler_.link(opcodes(tier_of_changes_), tier_of_changes_, parts_wanted_));

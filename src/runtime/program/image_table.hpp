@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -47,7 +48,7 @@ class ImageTable {
  public:
   // `tier`: of the images made by `apply`.
   ImageTable(jit::Compiler& compiler, backend::Backend& backend, Keeper& keeper, SubmissionQueue& queue, Tier tier = Tier::relocatable,
-             Parts parts = Parts::used, const Limits& limits = {}, const Observers& observers = {});
+             Parts parts = Parts::used, const Limits& limits = {}, const Observers& observers = {}, std::function<void()> needs_heap = {});
 
   // A version that is to become current in its definition. It gets its number and its place in the history then.
   struct Change {
@@ -132,6 +133,7 @@ class ImageTable {
   Limits limits_;
   const Tier tier_of_changes_;
   const Observers observers_;
+  const std::function<void()> needs_heap_;
   mutable std::atomic<std::uint64_t> completed_{0};  // the maximum result of completed(); relaxed: guards no other data
 
   mutable Mutex mutex_;                                  // held while an image is linked and handed over

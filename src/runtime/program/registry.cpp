@@ -79,7 +79,7 @@ Registry::Registry(std::unique_ptr<jit::Compiler> compiler, backend::Backend& ba
       options_(std::move(settings.compile)),
       tier_(settings.tier),
       table_(*compiler_, backend, keeper, queue, settings.tier.value_or(Tier::relocatable), settings.parts, settings.limits,
-             settings.observers),
+             settings.observers, std::move(settings.needs_heap)),
       events_(settings.observers.events),
       warn_(std::move(settings.warn)),
       keeper_(keeper),

@@ -46,6 +46,7 @@ class Registry {
     Promoter::Warn warn = {};
     Limits limits = {};
     Observers observers = {};
+    std::function<void()> needs_heap = {};  // called before an operator that uses the heap becomes part of the image
   };
   Registry(std::unique_ptr<jit::Compiler> compiler, backend::Backend& backend, Keeper& keeper, SubmissionQueue& queue, detail::Shell* shell,
            Settings settings);

@@ -68,6 +68,22 @@ DWELL_DEVICE u32 ballot(bool predicate) { return predicate ? 1U : 0U; }
 DWELL_DEVICE bool all_lanes(bool predicate) { return predicate; }
 DWELL_DEVICE u32 broadcast(u32 value, u32 = 0) { return value; }
 DWELL_DEVICE void sync_lanes() {}
+DWELL_DEVICE u32 active_lanes() { return 1; }
+DWELL_DEVICE u32 lanes_with(u32, u32) { return 1; }
+DWELL_DEVICE u32 broadcast_in(u32, u32 value, u32) { return value; }
+DWELL_DEVICE void sync_in(u32) {}
+DWELL_DEVICE u32 or_in(u32, u32 bits) { return bits; }
+DWELL_DEVICE u32 fetch_or_in_group(u32* at, u32 bits) {
+  const u32 before = *at;
+  *at = before | bits;
+  return before;
+}
+DWELL_DEVICE u32 fetch_and_in_group(u32* at, u32 bits) {
+  const u32 before = *at;
+  *at = before & bits;
+  return before;
+}
+DWELL_DEVICE void fence_warp() {}
 DWELL_DEVICE void sync_group() {}
 DWELL_DEVICE bool any_in_group(bool predicate) { return predicate; }
 DWELL_DEVICE void replace_in_group(i32* at, i32 from, i32 to) {

@@ -45,6 +45,14 @@ template <Order O, class T>
 inline T fetch_add(T* at, T value) {
   return __atomic_fetch_add(at, value, builtin_order(O));
 }
+template <Order O, class T>
+inline T fetch_or(T* at, T value) {
+  return __atomic_fetch_or(at, value, builtin_order(O));
+}
+template <Order O, class T>
+inline T fetch_and(T* at, T value) {
+  return __atomic_fetch_and(at, value, builtin_order(O));
+}
 template <Order O>
 inline void add(u32* at, u32 value) {
   __atomic_fetch_add(at, value, builtin_order(O));

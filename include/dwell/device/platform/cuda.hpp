@@ -71,6 +71,24 @@ DWELL_DEVICE u32 ballot(bool predicate) { return __ballot_sync(~0U, predicate); 
 DWELL_DEVICE bool all_lanes(bool predicate) { return __all_sync(~0U, predicate); }
 DWELL_DEVICE u32 broadcast(u32 value, u32 from = 0) { return __shfl_sync(~0U, value, static_cast<int>(from)); }
 DWELL_DEVICE void sync_lanes() { __syncwarp(); }
+DWELL_DEVICE u32 active_lanes() { return __activemask(); }
+DWELL_DEVICE u32 lanes_with(u32 lanes, u32 value) { return __match_any_sync(lanes, value); }
+DWELL_DEVICE u32 broadcast_in(u32 lanes, u32 value, u32 from) { return __shfl_sync(lanes, value, static_cast<int>(from)); }
+DWELL_DEVICE void sync_in(u32 lanes) { __syncwarp(lanes); }
+DWELL_DEVICE u32 or_in(u32 lanes, u32 bits) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  return __reduce_or_sync(lanes, bits);
+#else
+  u32 all = 0;
+  for (u32 left = lanes; left != 0; left &= left - 1) all |= __shfl_sync(lanes, bits, __ffs(static_cast<int>(left)) - 1);
+  return all;
+#endif
+}
+// Of words in shared memory, among the threads of the group.
+DWELL_DEVICE u32 fetch_or_in_group(u32* at, u32 bits) { return atomicOr(at, bits); }
+DWELL_DEVICE u32 fetch_and_in_group(u32* at, u32 bits) { return atomicAnd(at, bits); }
+// Of one warp, whose accesses reach the multiprocessor's memory in the order in which they are issued: only the compiler is held back.
+DWELL_DEVICE void fence_warp() { asm volatile("" ::: "memory"); }
 
 // Barrier 2 belongs to the executing threads alone: the control warp takes no part.
 DWELL_DEVICE void sync_group() { asm volatile("barrier.sync 2, 128;" ::: "memory"); }

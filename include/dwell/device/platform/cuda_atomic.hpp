@@ -74,6 +74,20 @@ DWELL_DEVICE T fetch_add(T* at, T value) {
   DWELL_ATOMIC_RMW(acquire, "add", u64, "u64", "l")
 }
 template <Order O, class T>
+DWELL_DEVICE T fetch_or(T* at, T value) {
+  DWELL_ATOMIC_RMW(relaxed, "or", u32, "b32", "r")
+  DWELL_ATOMIC_RMW(acq_rel, "or", u32, "b32", "r")
+  DWELL_ATOMIC_RMW(relaxed, "or", u64, "b64", "l")
+  DWELL_ATOMIC_RMW(acq_rel, "or", u64, "b64", "l")
+}
+template <Order O, class T>
+DWELL_DEVICE T fetch_and(T* at, T value) {
+  DWELL_ATOMIC_RMW(relaxed, "and", u32, "b32", "r")
+  DWELL_ATOMIC_RMW(acq_rel, "and", u32, "b32", "r")
+  DWELL_ATOMIC_RMW(relaxed, "and", u64, "b64", "l")
+  DWELL_ATOMIC_RMW(acq_rel, "and", u64, "b64", "l")
+}
+template <Order O, class T>
 DWELL_DEVICE T exchange(T* at, T value) {
   DWELL_ATOMIC_RMW(relaxed, "exch", u32, "b32", "r")
   DWELL_ATOMIC_RMW(acq_rel, "exch", u32, "b32", "r")

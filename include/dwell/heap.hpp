@@ -1,0 +1,147 @@
+// Memory that operators allocate, as the host sees it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+#include <dwell/device/ref.hpp>
+#include <dwell/error.hpp>
+
+namespace dwell {
+
+class Runtime;
+namespace runtime {
+class Core;
+}  // namespace runtime
+
+// What the heap checks of its callers.
+enum class HeapChecks : std::uint8_t {
+  off,    // nothing: a second free of the same memory damages the heap
+  light,  // each free: of memory that is not allocated it fails the task with status::bad_free. Two atomics more for an allocation and free
+};
+
+// Options of the heap. It is made by the first operator that uses it, or the first use of Runtime::heap.
+struct HeapOptions {
+  // The most that it grows to, in bytes; addresses, not memory. 0: the device's memory, at most 64 GiB. The CPU takes memory as it is
+  // touched, a GPU in steps of `grow`.
+  std::size_t reserve = 0;
+  // By how many bytes the heap grows at least; 0: 64 MiB.
+  std::size_t grow = 0;
+  HeapChecks checks = HeapChecks::light;
+};
+
+// Allocations of one size class.
+struct HeapClassStatistics {
+  std::size_t size = 0;  // bytes of a slot
+  std::uint64_t slabs = 0;
+  std::uint64_t slots = 0;        // of these slabs
+  std::uint64_t live = 0;         // allocations
+  std::uint64_t cached = 0;       // slots that workers keep at hand
+  std::uint64_t free = 0;         // the other slots
+  std::uint64_t allocations = 0;  // since the heap was made
+  std::uint64_t frees = 0;
+  std::uint64_t failures = 0;  // searches for room that found none
+};
+
+// A snapshot of the heap. While operators allocate, numbers are of slightly different moments.
+struct HeapStatistics {
+  std::size_t reserved = 0;  // bytes that it may grow to
+  std::size_t mapped = 0;    // bytes that it has
+  std::size_t used = 0;      // bytes of these in slabs and in large allocations
+  std::size_t tables = 0;    // bytes of these for the heap's own tables
+  std::uint64_t large = 0;   // allocations larger than the largest class
+  std::vector<HeapClassStatistics> classes;
+
+  // Bytes of live slots, of all classes.
+  std::size_t live_bytes() const {
+    std::size_t all = 0;
+    for (const HeapClassStatistics& one : classes) all += one.live * one.size;
+    return all;
+  }
+};
+
+// What Heap::verify has found.
+struct HeapVerification {
+  std::uint64_t mistakes = 0;    // places at which the heap's tables contradict each other; 0: none
+  std::size_t first_offset = 0;  // of the first of them, from the heap's start, to 64 KiB
+  std::uint64_t live = 0;        // allocations
+};
+
+// The heap of a runtime, from the host: Runtime::heap. Refers to the runtime, which outlives it and is not moved meanwhile. Members may be
+// called from any thread. make, allocate and free are tasks, which cost what a task costs: those of many at once are cheaper. All throw
+// errc::out_of_memory, errc::closed, errc::device_lost, and as Runtime::submit.
+class Heap {
+ public:
+  explicit Heap(Runtime& runtime) : runtime_(&runtime) {}
+
+  // Allocates a T and copies `value` into it. Whoever frees it, an operator or the host.
+  template <class T>
+  Ref<T> make(const T& value) {
+    return make(std::span<const T>(&value, 1)).front();
+  }
+  // Allocates one T for each value. Throws errc::out_of_memory when not all have room; then it has allocated none.
+  template <class T>
+  std::vector<Ref<T>> make(std::span<const T> values) {
+    static_assert(std::is_trivially_copyable_v<T>, "objects of the heap are moved as bytes: T is trivially copyable");
+    std::vector<Ref<T>> refs;
+    refs.reserve(values.size());
+    for (const std::uint32_t unit : allocate_units(values.size(), sizeof(T), alignof(T))) refs.push_back(Ref<T>::at(unit));
+    for (std::size_t i = 0; i < values.size(); ++i) write(refs[i], values[i]);
+    return refs;
+  }
+  // Allocates uninitialised memory. `alignment`: a power of two of at most 4096.
+  Ref<void> allocate(std::size_t bytes, std::size_t alignment = 16) { return Ref<void>::at(allocate_units(1, bytes, alignment).front()); }
+
+  // Frees what the references name; nothing for one to nothing. Tasks that use it have ended. Throws errc::task_failed, with
+  // status::bad_free, when one of them names nothing allocated (HeapChecks::light).
+  template <class T>
+  void free(Ref<T> ref) {
+    const std::uint32_t unit = ref.unit();
+    free_units(std::span(&unit, 1));
+  }
+  template <class T>
+  void free(std::span<const Ref<T>> refs) {
+    std::vector<std::uint32_t> units;
+    units.reserve(refs.size());
+    for (const Ref<T> ref : refs) units.push_back(ref.unit());
+    free_units(units);
+  }
+
+  // Copies an object from the heap, or to it, while operators run; the caller orders it with theirs. Throws errc::invalid_argument for a
+  // reference to nothing, or beyond the heap.
+  template <class T>
+  T read(Ref<T> ref) const {
+    T value;
+    read_bytes(ref.unit(), 0, std::as_writable_bytes(std::span(&value, 1)));
+    return value;
+  }
+  template <class T>
+  void write(Ref<T> ref, const T& value) {
+    write_bytes(ref.unit(), 0, std::as_bytes(std::span(&value, 1)));
+  }
+  // The same with bytes, from `offset` bytes on.
+  void read(Ref<void> ref, std::size_t offset, std::span<std::byte> bytes) const { read_bytes(ref.unit(), offset, bytes); }
+  void write(Ref<void> ref, std::size_t offset, std::span<const std::byte> bytes) { write_bytes(ref.unit(), offset, bytes); }
+
+  // Reads the heap's counts, without stopping the loop.
+  HeapStatistics statistics() const;
+  // Checks the heap's tables against each other, with the loop off the device meanwhile: takes as long as the running tasks, and the copy
+  // of the tables.
+  HeapVerification verify();
+
+ private:
+  std::vector<std::uint32_t> allocate_units(std::size_t count, std::size_t bytes, std::size_t alignment);
+  void free_units(std::span<const std::uint32_t> units);
+  void read_bytes(std::uint32_t unit, std::size_t offset, std::span<std::byte> bytes) const;
+  void write_bytes(std::uint32_t unit, std::size_t offset, std::span<const std::byte> bytes);
+
+  std::shared_ptr<runtime::Core> core() const;
+
+  Runtime* runtime_;
+};
+
+}  // namespace dwell

@@ -1,0 +1,82 @@
+// The heap, as operators call it: allocations of any size.
+#pragma once
+
+#include "device/heap_caches.hpp"
+
+namespace dwell::device::heap {
+
+// HeapHeader::checks.
+inline constexpr u32 kChecksFrees = 1;
+
+// Takes a run of pages. Returns its first unit; 0: there is no room. Called by one thread.
+template <class Unused = void>
+DWELL_DEVICE_COLD u32 take_run(const Heap& heap, u64 bytes) {
+  const u64 count = (bytes + kPageBytes - 1) / kPageBytes;
+  if (count > heap.header().most_pages) return 0;
+  const u32 first = slabs::take_pages(heap, static_cast<u32>(count));
+  if (first == 0) return 0;
+  for (u32 i = 1; i < count; ++i) store<Order::relaxed, Scope::device>(&heap.page(first + i).kind, kind::inside);
+  store<Order::relaxed, Scope::device>(&heap.page(first).kind, kind::run | static_cast<u32>(count) << kind::shift);
+  add<Order::relaxed>(&heap.header().runs, 1U);
+  return first << kPageUnitsShift;
+}
+
+// Gives a run back; false if it is none, or another caller gives it back.
+template <class Unused = void>
+DWELL_DEVICE_COLD bool give_run(const Heap& heap, u32 first) {
+  u32* const at = &heap.page(first).kind;
+  const u32 what = load<Order::relaxed, Scope::device>(at);
+  if ((what & kind::mask) != kind::run || compare_exchange<Order::acq_rel>(at, what, kind::none) != what) return false;
+  const u32 count = what >> kind::shift;
+  for (u32 i = 1; i < count; ++i) store<Order::relaxed, Scope::device>(&heap.page(first + i).kind, kind::none);
+  add<Order::relaxed>(&heap.header().runs, ~0U);
+  fence<Scope::device>();  // the group's accesses come before those of the pages' next users
+  pages::give_back(heap, first, count);
+  return true;
+}
+
+// Notes a slot that an operator gets, or gives back. False if it was so already: a slot given back twice.
+template <bool is_live>
+DWELL_DEVICE bool note_live(const Heap& heap, const Class& of, u32 slab, u32 slot) {
+  u32* const word = word_of(heap.live(slab, of), of, slot);
+  const u32 bit = bit_of(of, slot);
+  const u32 before = is_live ? fetch_or<Order::relaxed>(word, bit) : fetch_and<Order::relaxed>(word, ~bit);
+  return ((before & bit) != 0) != is_live;
+}
+
+// Allocates `bytes`; returns the first unit, or 0 when there is no room. Called by any lanes of a warp, each with its own size.
+DWELL_DEVICE u32 allocate(Context* context, u64 bytes) {
+  if (context->heap == 0) return 0;
+  if (context->heap_entered == 0) enter(context);
+  const Heap heap{pointer_to_global<u8>(context->heap)};
+  if (bytes > kLargestClass) return take_run(heap, bytes);
+  const u32 number = class_of_size(static_cast<u32>(bytes));
+  const u32 unit = take_slots(heap, context, Lanes(lanes_with(active_lanes(), number)), number);
+  if (context->heap_checks != 0 && unit != 0) {
+    const Class& of = heap.header().classes[number];
+    const u32 slab = unit >> kPageUnitsShift & ~((1U << of.page_shift) - 1);
+    note_live<true>(heap, of, slab, slot_at(of, unit - (slab << kPageUnitsShift)));
+  }
+  return unit;
+}
+
+// Frees what begins at this unit; 0: nothing. Returns a status: with checks, bad_free if nothing allocated begins there. Called by any
+// lanes of a warp.
+DWELL_DEVICE i32 free(Context* context, u32 unit) {
+  if (unit == 0) return status::ok;
+  if (context->heap == 0) return status::bad_free;
+  if (context->heap_entered == 0) enter(context);
+  const Heap heap{pointer_to_global<u8>(context->heap)};
+  const bool checks = context->heap_checks != 0;
+  Place place = checks ? find_place(heap, unit, context->heap_pages) : find_slab(heap, unit);
+  if (place.number == kClasses) return give_run(heap, place.slab) ? status::ok : status::bad_free;
+  if (place.number > kClasses) return status::bad_free;
+  const Class& of = heap.header().classes[place.number];
+  if (checks && !note_live<false>(heap, of, place.slab, place.slot)) return status::bad_free;
+  if (give_to_cache(context, Lanes(lanes_with(active_lanes(), place.number)), place.number, of.kept, unit)) return status::ok;
+  if (!checks) place.slot = slot_at(of, unit - (place.slab << kPageUnitsShift));
+  give_to_slabs(heap, place.number, place.slab, place.slot);
+  return status::ok;
+}
+
+}  // namespace dwell::device::heap

@@ -1,0 +1,220 @@
+#include "runtime/memory/heap_memory.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "device/heap_census.hpp"
+
+namespace dwell::runtime {
+
+namespace heap = device::heap;
+
+namespace {
+
+constexpr std::size_t kDefaultStep = std::size_t{64} << 20U;
+// How often a working device is asked whether operators wait for memory; one that rests is asked less often.
+constexpr auto kLooks = std::chrono::milliseconds(1);
+constexpr auto kLooksAtRest = std::chrono::milliseconds(20);
+
+std::uint32_t pages_of(std::size_t bytes) {
+  const std::size_t pages = (bytes + heap::kPageBytes - 1) / heap::kPageBytes;
+  return static_cast<std::uint32_t>(std::min<std::size_t>(pages, heap::kMostPages));
+}
+
+// A host's memory of which only what is copied into it takes any: a heap's tables, and the maps of its slabs, at their offsets.
+class SparseCopy {
+ public:
+  explicit SparseCopy(std::size_t bytes) : memory_(new std::byte[bytes]) {}  // NOLINT: uninitialised, so untouched pages take no memory
+  std::byte* at(std::size_t offset) { return memory_.get() + offset; }
+
+ private:
+  std::unique_ptr<std::byte[]> memory_;
+};
+
+}  // namespace
+
+struct HeapMemory::Made {
+  heap::HeapHeader header;  // as it was laid out; `pages` is what is mapped
+  std::unique_ptr<backend::Region> region;
+  std::unique_ptr<backend::Allocation> report;
+  std::uint32_t step;  // pages
+
+  const std::uint32_t& wanted() const { return static_cast<const heap::HeapReport*>(report->host())->wanted; }
+};
+
+HeapMemory::HeapMemory(backend::Backend& backend, Keeper& keeper, const HeapOptions& options, std::uint32_t workers,
+                       std::function<void(std::string_view)> warn)
+    : backend_(backend), keeper_(keeper), options_(options), workers_(workers), warn_(std::move(warn)) {}
+
+HeapMemory::~HeapMemory() { finish(); }
+
+void HeapMemory::finish() noexcept {
+  grower_.request_stop();
+  if (grower_.joinable()) grower_.join();
+}
+
+void HeapMemory::ensure() {
+  if (there_.load(std::memory_order_acquire)) return;
+  const Lock lock(mutex_);
+  if (made_ != nullptr) return;
+  const backend::DeviceInfo info = backend_.info();
+  const std::size_t reserve = options_.reserve != 0 ? options_.reserve : info.memory_bytes;
+  auto made = std::make_unique<Made>();
+  made->header = heap::lay_out({.pages = pages_of(reserve),
+                                .workers = workers_,
+                                .warps = info.on_host ? 1 : 128U / 32U,
+                                .cache = info.on_host ? heap::kCacheOnCpu : heap::kCacheOnGpu});
+  const std::uint32_t least = made->header.first_page + 64;
+  if (made->header.most_pages < least)
+    throw Error(errc::invalid_argument,
+                "the option heap.reserve is " + std::to_string(reserve) + " bytes: the heap's tables alone take " +
+                    std::to_string(made->header.bytes) + "; give at least " + std::to_string(std::size_t{least} * heap::kPageBytes),
+                {"option", "Options::heap.reserve", reserve, std::size_t{least} * heap::kPageBytes});
+  made->step = std::max(pages_of(options_.grow != 0 ? options_.grow : kDefaultStep), 1U);
+  const bool at_once = info.on_host && options_.grow == 0;  // the system gives memory as it is touched
+  const std::uint32_t first = std::min(made->header.most_pages, made->header.first_page + made->step);
+  made->region = backend_.reserve(std::size_t{first} * heap::kPageBytes, std::size_t{made->header.most_pages} * heap::kPageBytes);
+  made->report = backend_.allocate_host(sizeof(heap::HeapReport));
+  made->header.pages = first;
+  if (at_once) {
+    try {
+      made->region->grow(std::size_t{made->header.most_pages} * heap::kPageBytes);
+      made->header.pages = made->header.most_pages;
+    } catch (const Error&) {
+      made->header.most_pages = first;
+    }
+  }
+  made->header.checks = options_.checks == HeapChecks::off ? 0 : heap::kChecksFrees;
+  made->header.report = made->report->device();
+  std::vector<std::uint64_t> map(made->header.first_page / 64 + 1);
+  for (std::uint32_t page = 0; page < made->header.first_page; ++page) map[page / 64] |= std::uint64_t{1} << (page % 64);
+  const std::uint64_t at = made->region->device();
+  backend_.copy_to_device(at, &made->header, sizeof(made->header));
+  backend_.copy_to_device(at + made->header.page_map, map.data(), map.size() * sizeof(map[0]));
+  keeper_.change_leases([at](device::Lease& lease) { lease.heap = at; });
+  const bool grows = made->header.pages < made->header.most_pages;
+  made_ = std::move(made);
+  there_.store(true, std::memory_order_release);
+  if (grows) grower_ = std::jthread([this](const std::stop_token& stop) { grow_when_asked(stop); });
+}
+
+HeapMemory::Made& HeapMemory::made() {
+  ensure();
+  const Lock lock(mutex_);
+  return *made_;
+}
+
+void HeapMemory::grow_when_asked(const std::stop_token& stop) {
+  const Made& heap = made();
+  while (!stop.stop_requested()) {
+    const std::uint32_t wanted = __atomic_load_n(&heap.wanted(), __ATOMIC_RELAXED);
+    if (wanted > heap.header.pages) {
+      grow_to(wanted);
+      continue;
+    }
+    std::this_thread::sleep_for(keeper_.asleep() ? kLooksAtRest : kLooks);
+  }
+}
+
+void HeapMemory::grow_to(std::uint32_t pages) {
+  const Lock lock(mutex_);
+  heap::HeapHeader& header = made_->header;
+  std::uint32_t wanted = std::min(std::max(pages, header.pages + made_->step), header.most_pages);
+  if (wanted <= header.pages) return;
+  try {
+    // In steps that double the heap, so that a heap that fills quickly rarely waits.
+    wanted = std::min(std::max(wanted, header.pages + header.pages / 2), header.most_pages);
+    made_->region->grow(std::size_t{wanted} * heap::kPageBytes);
+    header.pages = wanted;
+    backend_.copy_to_device(made_->region->device() + offsetof(heap::HeapHeader, pages), &header.pages, sizeof(header.pages));
+  } catch (const Error& error) {
+    // Whoever waits learns from this that no more comes.
+    header.most_pages = header.pages;
+    try {
+      backend_.copy_to_device(made_->region->device() + offsetof(heap::HeapHeader, most_pages), &header.most_pages,
+                              sizeof(header.most_pages));
+    } catch (const Error&) {
+      return;  // the device is lost, which others report
+    }
+    if (warn_)
+      warn_(std::string("the heap stays at ") + std::to_string(std::size_t{header.pages} * heap::kPageBytes) + " bytes: " + error.what());
+  }
+}
+
+std::uint64_t HeapMemory::address_of(std::uint32_t unit, std::size_t offset, std::size_t bytes) {
+  Made& heap = made();
+  const Lock lock(mutex_);
+  const std::size_t at = std::size_t{unit} * heap::kUnit + offset;
+  const std::size_t end = std::size_t{heap.header.pages} * heap::kPageBytes;
+  if (unit == 0) throw Error(errc::invalid_argument, "the reference names nothing in the heap");
+  if (at < std::size_t{heap.header.first_page} * heap::kPageBytes || at > end || bytes > end - at)
+    throw Error(errc::invalid_argument, "the reference names " + std::to_string(bytes) + " bytes at offset " + std::to_string(at) +
+                                            " of the heap, which has allocations from " +
+                                            std::to_string(std::size_t{heap.header.first_page} * heap::kPageBytes) + " to " +
+                                            std::to_string(end));
+  return heap.region->device() + at;
+}
+
+HeapStatistics HeapMemory::statistics() {
+  Made& heap = made();
+  const Lock lock(mutex_);
+  const std::uint64_t at = heap.region->device();
+  heap::HeapHeader header{};
+  std::vector<heap::ClassCounts> counts(heap::kClasses);
+  std::vector<heap::CacheOfClass> caches(std::size_t{workers_} * heap.header.warps * heap::kClasses);
+  const backend::HostCopy copies[] = {{&header, at, sizeof(header)},
+                                      {counts.data(), at + heap.header.count_table, counts.size() * sizeof(counts[0])},
+                                      {caches.data(), at + heap.header.cache_table, caches.size() * sizeof(caches[0])}};
+  backend_.copy_all_to_host(copies);
+  HeapStatistics result;
+  result.reserved = std::size_t{header.most_pages} * heap::kPageBytes;
+  result.mapped = std::size_t{header.pages} * heap::kPageBytes;
+  result.tables = std::size_t{header.first_page} * heap::kPageBytes;
+  result.used = std::size_t{header.used} * heap::kPageBytes - result.tables;
+  result.large = header.runs;
+  for (std::uint32_t number = 0; number < heap::kClasses; ++number) {
+    HeapClassStatistics one;
+    one.size = heap::size_of_class(number);
+    one.slabs = counts[number].slabs;
+    one.slots = one.slabs * header.classes[number].slots;
+    one.failures = counts[number].failures;
+    for (std::size_t cache = 0; cache < caches.size(); cache += heap::kClasses) {
+      one.allocations += caches[cache + number].taken;
+      one.frees += caches[cache + number].given;
+      one.cached += caches[cache + number].count;
+    }
+    one.live = one.allocations - std::min(one.allocations, one.frees);
+    one.free = one.slots - std::min(one.slots, one.live + one.cached);
+    result.classes.push_back(one);
+  }
+  return result;
+}
+
+HeapVerification HeapMemory::verify() {
+  Made& made_heap = made();
+  const ParkGuard parked = keeper_.park_loop();
+  const Lock lock(mutex_);
+  const heap::HeapHeader& known = made_heap.header;
+  const std::uint64_t at = made_heap.region->device();
+  SparseCopy sparse(std::size_t{known.pages} * heap::kPageBytes);
+  backend_.copy_to_host(sparse.at(0), at, known.bytes);
+  heap::Heap copy{reinterpret_cast<u8*>(sparse.at(0))};
+  std::vector<backend::HostCopy> maps;
+  for (std::uint32_t page = known.first_page; page < known.pages; ++page) {
+    const std::uint32_t what = copy.page(page).kind & heap::kind::mask;
+    if (what == 0 || what > heap::kClasses) continue;
+    const std::size_t offset = std::size_t{page} * heap::kPageBytes;
+    maps.push_back({sparse.at(offset), at + offset, std::size_t{heap::kMaps} * 4 * known.classes[what - 1].words});
+  }
+  backend_.copy_all_to_host(maps);
+  const heap::Census census = heap::take_census(copy, std::uint64_t{workers_} * known.warps);
+  HeapVerification result{.mistakes = census.mistakes, .first_offset = std::size_t{census.mistake} * heap::kPageBytes, .live = census.runs};
+  for (const heap::Sums& sums : census.classes) result.live += sums.taken - std::min(sums.taken, sums.cached);
+  return result;
+}
+
+}  // namespace dwell::runtime
