@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <dwell/device/byte_ring.hpp>
+#include <dwell/device/ring.hpp>
+
 namespace dwell {
 namespace {
 
@@ -30,6 +33,12 @@ TEST(Signature, NamesTheTypesBeyondCpp) {
   EXPECT_NE(Signature::of<Span<half>>(), Signature::of<Span<bfloat16>>());
   EXPECT_NE(Signature::of<Span<half>>(), Signature::of<Span<u16>>());
   EXPECT_NE(Signature::of<complex<float>>(), Signature::of<double>());
+}
+
+TEST(Signature, NamesRings) {
+  EXPECT_EQ((Signature::of<Ring<float>, Ring<Three>, ByteRing>().text()), "(Ring<float>, Ring<struct of 3 bytes>, ByteRing)");
+  EXPECT_NE(Signature::of<Ring<float>>(), Signature::of<Ring<i32>>());
+  EXPECT_NE(Signature::of<Ring<float>>(), Signature::of<Span<float>>());
 }
 
 TEST(Signature, ComesFromTheRecordInAnObject) {
