@@ -47,8 +47,9 @@ class RingCore {
   DWELL_DEVICE u32 reserve(u32 least, u32 most, u64* position) const {
     const u32 count = may_push() ? take_room(least, most) : 0;
     if (count == 0) return 0;
-    // Relaxed: room has been acquired, and the commit publishes. Pairs with close.
-    *position = fetch_add<Order::relaxed>(&control_->tail, static_cast<u64>(count));
+    // Pairs with itself: the slots here may be those whose readers another producer has acquired, with room that it took later but whose
+    // position comes first.
+    *position = fetch_add<Order::acq_rel>(&control_->tail, static_cast<u64>(count));
     return (*position & kRingClosed) == 0 ? count : 0;
   }
 
