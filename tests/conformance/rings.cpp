@@ -170,16 +170,16 @@ TEST_P(RingTest, AllThreadsSend) {
   Options given = with_all_parts();
   if (on_cpu()) given.workers = 4;
   open(given);
-  constexpr u32 kCount = kSanitized ? 500 : 2'000;
+  constexpr u32 kMessages = kSanitized ? 500 : 2'000;
   constexpr u32 kGroups = 2;
   const u32 producers = kGroups * (on_cpu() ? 1 : 128);
   RingOptions how;
   how.checksum = true;
   how.first = kNearWrap;
   auto ring = runtime->ring<Message>(1024, how);
-  auto seen = filled<u32>(*runtime, 1 + producers * kCount, 0);
-  const Ticket receiver = runtime->submit(receive, ring, seen, kCount, gang(1));
-  const Ticket sender = runtime->submit(send_each, ring, 0U, kCount, groups(kGroups));
+  auto seen = filled<u32>(*runtime, 1 + producers * kMessages, 0);
+  const Ticket receiver = runtime->submit(receive, ring, seen, kMessages, gang(1));
+  const Ticket sender = runtime->submit(send_each, ring, 0U, kMessages, groups(kGroups));
   runtime->submit(close, ring, after(sender));
   sender.wait();
   receiver.wait();
@@ -188,26 +188,26 @@ TEST_P(RingTest, AllThreadsSend) {
 
 TEST_P(RingTest, OperatorsSendToTheHost) {
   open();
-  constexpr u32 kCount = kSanitized ? 1'000 : 5'000;
+  constexpr u32 kMessages = kSanitized ? 1'000 : 5'000;
   for (const bool checksum : {false, true}) {
     auto ring = runtime->ring<Message>(1024, {.consumers = Side::host, .checksum = checksum, .first = kNearWrap});
     std::vector<Ticket> senders;
-    for (u32 producer = 0; producer < 4; ++producer) senders.push_back(runtime->submit(send, ring, producer, kCount, gang(1)));
+    for (u32 producer = 0; producer < 4; ++producer) senders.push_back(runtime->submit(send, ring, producer, kMessages, gang(1)));
     runtime->submit(close, ring, after(senders));
-    expect_in_order(ring, 4, kCount);
+    expect_in_order(ring, 4, kMessages);
   }
 }
 
 TEST_P(RingTest, TheHostSendsToOperators) {
   open();
-  constexpr u32 kCount = kSanitized ? 1'000 : 5'000;
+  constexpr u32 kMessages = kSanitized ? 1'000 : 5'000;
   auto ring = runtime->ring<Message>(1024, {.producers = Side::host, .checksum = true, .first = kNearWrap});
-  auto seen = filled<u32>(*runtime, 1 + 2 * kCount, 0);
-  const Ticket receiver = runtime->submit(receive, ring, seen, kCount, gang(1));
+  auto seen = filled<u32>(*runtime, 1 + 2 * kMessages, 0);
+  const Ticket receiver = runtime->submit(receive, ring, seen, kMessages, gang(1));
   std::vector<std::thread> threads;
   for (u32 producer = 0; producer < 2; ++producer)
     threads.emplace_back([&ring, producer] {
-      for (u32 i = 0; i < kCount; ++i) ring.push(Message::of(producer, i));
+      for (u32 i = 0; i < kMessages; ++i) ring.push(Message::of(producer, i));
     });
   for (std::thread& thread : threads) thread.join();
   ring.close();
@@ -217,9 +217,9 @@ TEST_P(RingTest, TheHostSendsToOperators) {
 
 TEST_P(RingTest, ThreadsShareTheHostsEnd) {
   open();
-  constexpr u32 kCount = kSanitized ? 1'000 : 5'000;
+  constexpr u32 kMessages = kSanitized ? 1'000 : 5'000;
   auto ring = runtime->ring<Message>(256, {.consumers = Side::host, .checksum = true, .first = kNearWrap});
-  std::vector<std::atomic<u32>> seen(4 * kCount);
+  std::vector<std::atomic<u32>> seen(4 * kMessages);
   std::atomic<u32> wrong = 0;
   std::vector<std::thread> threads;
   for (u32 thread = 0; thread < 3; ++thread)
@@ -229,16 +229,16 @@ TEST_P(RingTest, ThreadsShareTheHostsEnd) {
         const std::size_t count = ring.pop_many(std::span(some).first(1 + thread * 49));
         for (std::size_t i = 0; i < count; ++i) {
           const Message& message = some[i];
-          if (!message.right() || message.producer >= 4 || message.number >= kCount)
+          if (!message.right() || message.producer >= 4 || message.number >= kMessages)
             ++wrong;
           else
-            ++seen[message.producer * kCount + message.number];
+            ++seen[message.producer * kMessages + message.number];
         }
         if (count == 0) std::this_thread::yield();
       }
     });
   std::vector<Ticket> senders;
-  for (u32 producer = 0; producer < 4; ++producer) senders.push_back(runtime->submit(send, ring, producer, kCount, gang(1)));
+  for (u32 producer = 0; producer < 4; ++producer) senders.push_back(runtime->submit(send, ring, producer, kMessages, gang(1)));
   for (const Ticket& sender : senders) sender.wait();
   ring.close();  // by the host: its tasks have ended
   for (std::thread& thread : threads) thread.join();
@@ -250,7 +250,7 @@ TEST_P(RingTest, ParksAndRollsInBetween) {
   Options given = options();
   given.lease = 2ms;
   open(given);
-  constexpr u32 kCount = kSanitized ? 2'000 : 20'000;
+  constexpr u32 kMessages = kSanitized ? 2'000 : 20'000;
   auto there = runtime->ring<Message>(64, {.producers = Side::host, .checksum = true});
   auto back = runtime->ring<Message>(64, {.consumers = Side::host, .checksum = true});
   auto echo = runtime->define<void(Ring<Message>, Ring<Message>)>("echo", std::string(kSource) + R"(
@@ -275,7 +275,7 @@ TEST_P(RingTest, ParksAndRollsInBetween) {
     })");
   const Ticket ticket = runtime->submit(echo, there, back, gang(1));
   std::thread writer([&] {
-    for (u32 i = 0; i < kCount; ++i) there.push(Message::of(0, i));
+    for (u32 i = 0; i < kMessages; ++i) there.push(Message::of(0, i));
     there.close();
   });
   std::thread parker([&] {
@@ -285,7 +285,7 @@ TEST_P(RingTest, ParksAndRollsInBetween) {
       std::this_thread::sleep_for(1ms);
     }
   });
-  expect_in_order(back, 1, kCount);
+  expect_in_order(back, 1, kMessages);
   writer.join();
   parker.join();
   ticket.wait();
@@ -576,7 +576,7 @@ TEST_P(RingTest, BytesOfAnySize) {
   Runtime bytes(options());
   auto send_bytes = bytes.define<void(ByteRing, u32, u32)>("send_bytes", std::string(kBytes) + kSendBytes);
   auto receive_bytes = bytes.define<void(ByteRing, u32, u32)>("receive_bytes", std::string(kBytes) + kReceiveBytes);
-  constexpr u32 kCount = kSanitized ? 500 : 3'000;
+  constexpr u32 kMessages = kSanitized ? 500 : 3'000;
   for (const u32 most : {0U, 64U, 1000U}) {
     RingOptions how;
     how.checksum = true;
@@ -585,8 +585,8 @@ TEST_P(RingTest, BytesOfAnySize) {
     how.first = (u64{1} << 32U) - kBytesOfRing / 64;
     {
       auto ring = bytes.byte_ring(kBytesOfRing, how);
-      const Ticket sender = bytes.submit(send_bytes, ring, most, kCount, gang(1));
-      const Ticket receiver = bytes.submit(receive_bytes, ring, most, kCount, gang(1));
+      const Ticket sender = bytes.submit(send_bytes, ring, most, kMessages, gang(1));
+      const Ticket receiver = bytes.submit(receive_bytes, ring, most, kMessages, gang(1));
       sender.wait();
       receiver.wait();
     }
@@ -594,7 +594,7 @@ TEST_P(RingTest, BytesOfAnySize) {
       RingOptions to_host = how;
       to_host.consumers = Side::host;
       auto ring = bytes.byte_ring(kBytesOfRing, to_host);
-      const Ticket sender = bytes.submit(send_bytes, ring, most, kCount, gang(1));
+      const Ticket sender = bytes.submit(send_bytes, ring, most, kMessages, gang(1));
       u32 next = 0;
       while (const ByteMessage message = ring.pop()) {
         ASSERT_EQ(message.bytes().size(), size_of(next, most));
@@ -602,15 +602,15 @@ TEST_P(RingTest, BytesOfAnySize) {
         for (u32 i = 0; i < message.bytes().size(); ++i) ASSERT_EQ(message.bytes()[i], byte_of(next, i));
         ++next;
       }
-      EXPECT_EQ(next, kCount);
+      EXPECT_EQ(next, kMessages);
       sender.wait();
     }
     {
       RingOptions from_host = how;
       from_host.producers = Side::host;
       auto ring = bytes.byte_ring(kBytesOfRing, from_host);
-      const Ticket receiver = bytes.submit(receive_bytes, ring, most, kCount, gang(1));
-      for (u32 i = 0; i < kCount; ++i) {
+      const Ticket receiver = bytes.submit(receive_bytes, ring, most, kMessages, gang(1));
+      for (u32 i = 0; i < kMessages; ++i) {
         std::vector<std::byte> message(size_of(i, most));
         for (u32 k = 0; k < message.size(); ++k) message[k] = std::byte{byte_of(i, k)};
         ring.push(message, static_cast<u8>(i));
