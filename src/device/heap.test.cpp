@@ -141,10 +141,10 @@ TEST_F(HeapTest, RunsOfPagesComeBack) {
   open(1024, 1);
   for (u32 round = 0; round < 20; ++round) {
     std::vector<u32> units;
-    for (const u64 pages : {1, 3, 64, 65, 130, 200, 2}) {
-      const u32 unit = heap::allocate(contexts_.get(), pages * heap::kPageBytes - 5);
+    for (const u32 pages : {1U, 3U, 64U, 65U, 130U, 200U, 2U}) {
+      const u32 unit = heap::allocate(contexts_.get(), u64{pages} * heap::kPageBytes - 5);
       ASSERT_NE(unit, 0U) << pages;
-      std::memset(at(unit), static_cast<int>(pages), pages * heap::kPageBytes - 5);
+      std::memset(at(unit), static_cast<int>(pages), u64{pages} * heap::kPageBytes - 5);
       units.push_back(unit);
     }
     EXPECT_EQ(census().runs, units.size());
