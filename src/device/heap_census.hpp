@@ -66,7 +66,7 @@ DWELL_DEVICE void count_cache(const Heap& heap, u64 cache, Census* census) {
 }
 
 // `caches`: as many as the heap was laid out for.
-inline Census take_census(const Heap& heap, u64 caches) {
+DWELL_DEVICE Census take_census(const Heap& heap, u64 caches) {
   Census census{};
   const HeapHeader& header = heap.header();
   u64 in_kinds = 0;

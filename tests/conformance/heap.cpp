@@ -194,7 +194,7 @@ TEST_P(HeapTest, ExhaustionFailsTheTaskAndLosesNothing) {
   EXPECT_EQ(failure->kind(), errc::task_failed);
   EXPECT_THAT(failure->what(), HasSubstr("heap"));
   EXPECT_GE(held.size(), 20U);
-  DWELL_EXPECT_ERROR(heap.allocate(u64{40} << 20U), errc::out_of_memory, HasSubstr("Options::heap.reserve"));
+  DWELL_EXPECT_ERROR(heap.allocate(u64{40} << 20U), errc::out_of_memory, HasSubstr("the option heap.reserve"));
   heap.free(std::span<const Ref<void>>(held));
   heap.free(heap.allocate(u64{20} << 20U));
   EXPECT_EQ(live(runtime), 0U);

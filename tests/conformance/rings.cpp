@@ -495,7 +495,7 @@ TEST_P(RingTest, MisuseIsRefused) {
   DWELL_EXPECT_ERROR(inner.try_push(Message::of(0, 0)), errc::unsupported, HasSubstr("RingOptions::producers"));
   DWELL_EXPECT_ERROR(inner.try_pop(), errc::unsupported, HasSubstr("RingOptions::consumers"));
   RingBuffer<Message> empty;
-  DWELL_EXPECT_ERROR(empty.try_pop(), errc::invalid_argument, HasSubstr("Runtime::ring"));
+  DWELL_EXPECT_ERROR(empty.try_pop(), errc::invalid_argument, HasSubstr("the ring is empty"));
   DWELL_EXPECT_ERROR(runtime->submit(close, empty), errc::invalid_argument, HasSubstr("empty"));
   auto numbers = runtime->ring<u32>(16);
   const Operator<> untyped = runtime->define("end_ring", std::string(kSource) + R"(

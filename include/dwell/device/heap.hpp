@@ -17,18 +17,14 @@ namespace device {
 #if !DWELL_LINKED_OPERATORS
 // Exported by an object whose operators use the heap: that is how the runtime sees that they do.
 template <class Unused>
-struct UsesHeap {
-  __attribute__((visibility("default"))) static const char mark;
-};
-template <class Unused>
-const char UsesHeap<Unused>::mark = 1;
+__attribute__((visibility("default"), noinline)) void uses_the_heap() {}
 #endif
 
 DWELL_DEVICE u32 ask_for_memory(Context* context, u64 bytes) {
 #if DWELL_LINKED_OPERATORS
   return dwell_allocate(context, bytes);
 #else
-  asm volatile("" ::"r"(&UsesHeap<void>::mark));
+  asm volatile("" ::"r"(&uses_the_heap<void>));
   return context->allocate(context, bytes);
 #endif
 }
@@ -36,7 +32,7 @@ DWELL_DEVICE i32 give_memory_back(Context* context, u32 unit) {
 #if DWELL_LINKED_OPERATORS
   return dwell_free(context, unit);
 #else
-  asm volatile("" ::"r"(&UsesHeap<void>::mark));
+  asm volatile("" ::"r"(&uses_the_heap<void>));
   return context->free(context, unit);
 #endif
 }

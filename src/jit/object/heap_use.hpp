@@ -11,7 +11,7 @@ namespace dwell::jit {
 // bytes, so it may be true for one that does not. False for intermediate code, which shows nothing.
 inline bool uses_heap(std::span<const std::byte> object) {
   const std::string_view text(reinterpret_cast<const char*>(object.data()), object.size());
-  for (const std::string_view name : {"dwell_allocate", "dwell_free", "UsesHeap"})
+  for (const std::string_view name : {"dwell_allocate", "dwell_free", "uses_the_heap"})
     if (text.find(name) != std::string_view::npos) return true;
   return false;
 }

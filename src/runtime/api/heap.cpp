@@ -36,8 +36,8 @@ std::vector<std::uint32_t> Heap::allocate_units(std::size_t count, std::size_t b
   const std::size_t given = count - static_cast<std::size_t>(failed);
   throw Error(errc::out_of_memory,
               "the heap has no room for " + std::to_string(count) + " allocations of " + std::to_string(bytes) +
-                  " bytes: it had room for " + std::to_string(given) + "; free some, or raise Options::heap.reserve",
-              {"heap", "Options::heap.reserve", count, given});
+                  " bytes: it had room for " + std::to_string(given) + "; free some, or raise the option heap.reserve",
+              {"heap", "", count, given});
 }
 
 void Heap::free_units(std::span<const std::uint32_t> units) {

@@ -45,7 +45,7 @@ RingBase::RingBase(std::shared_ptr<RingState> state)
 }
 
 const RingState& RingBase::require() const {
-  if (state_ == nullptr) throw Error(errc::invalid_argument, "the ring is empty: make one with Runtime::ring");
+  if (state_ == nullptr) throw Error(errc::invalid_argument, "the ring is empty: make one with the runtime's `ring`");
   return *state_;
 }
 

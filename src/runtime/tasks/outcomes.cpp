@@ -47,7 +47,7 @@ std::string Outcomes::how_it_failed(int status, const std::string& why) const {
   switch (status) {
     case status::threw: return " failed: its callback threw " + (why.empty() ? "an exception" : why);
     case status::exception: return " failed: an exception left it" + (why.empty() ? "" : ": " + why);
-    case status::out_of_memory: return " failed: the heap had no room for what it allocates: free some, or raise Options::heap.reserve";
+    case status::out_of_memory: return " failed: the heap had no room for what it allocates: free some, or raise the option heap.reserve";
     case status::bad_free: return " failed: it freed memory that is not allocated in the heap: twice, or by a wrong reference";
     case status::out_of_bounds: return " failed: it asked for " + (why.empty() ? "an element beyond a span" : why);
     case status::ring_full:
