@@ -155,10 +155,9 @@ Preemption Core::preempt(unsigned priority, std::chrono::nanoseconds timeout) {
 Core::HeapOperators Core::heap_operators() {
   check_open();
   const Lock lock(heap_mutex_);
-  if (heap_operators_.free == nullptr) {
-    heap_operators_.allocate = registry_->define("dwell_heap_allocate", Source{kHeapAllocate}, {});
-    heap_operators_.free = registry_->define("dwell_heap_free", Source{kHeapFree}, {});
-  }
+  // Each by itself: one may be there when the other has failed.
+  if (heap_operators_.allocate == nullptr) heap_operators_.allocate = registry_->define("dwell_heap_allocate", Source{kHeapAllocate}, {});
+  if (heap_operators_.free == nullptr) heap_operators_.free = registry_->define("dwell_heap_free", Source{kHeapFree}, {});
   return heap_operators_;
 }
 

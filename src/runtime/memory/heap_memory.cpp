@@ -28,7 +28,8 @@ std::uint32_t pages_of(std::size_t bytes) {
 // A host's memory of which only what is copied into it takes any: a heap's tables, and the maps of its slabs, at their offsets.
 class SparseCopy {
  public:
-  explicit SparseCopy(std::size_t bytes) : memory_(new std::byte[bytes]) {}  // NOLINT: uninitialised, so untouched pages take no memory
+  // Uninitialised, so untouched pages take no memory.
+  explicit SparseCopy(std::size_t bytes) : memory_(std::make_unique_for_overwrite<std::byte[]>(bytes)) {}
   std::byte* at(std::size_t offset) { return memory_.get() + offset; }
 
  private:
