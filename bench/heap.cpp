@@ -1,4 +1,4 @@
-// What an allocation of the heap costs an operator, beside the language's own: CUDA's malloc on the device, the C library's on a CPU.
+// Allocations by operators: of the heap, and of malloc, which is CUDA's on the device and the C library's on a CPU.
 #include <algorithm>
 #include <cstdint>
 #include <memory>

@@ -29,7 +29,7 @@ class ByteSlot {
   ByteSlot& operator=(const ByteSlot&) = delete;
   DWELL_DEVICE ~ByteSlot() { finish(device::Segment::abandoned, 0); }
 
-  // Whether there was room.
+  // Returns whether there was room.
   DWELL_DEVICE explicit operator bool() const { return position_ != kNone; }
   // The message, uninitialised, aligned to 16 bytes. Other threads of the group may fill it too, before the commit.
   DWELL_DEVICE Span<u8> bytes() const { return Span<u8>(core_.slot(position_), bytes_); }
@@ -60,7 +60,7 @@ class ByteMessage {
   ByteMessage& operator=(const ByteMessage&) = delete;
   DWELL_DEVICE ~ByteMessage() { core_.release(claim_.position, claim_.slots); }
 
-  // Whether there was one.
+  // Returns whether there was one.
   DWELL_DEVICE explicit operator bool() const { return claim_.slots != 0; }
   DWELL_DEVICE Span<const u8> bytes() const {
     return Span<const u8>(core_.slot(claim_.position), device::RingHead::from(claim_.word).bytes);
@@ -102,6 +102,7 @@ class ByteRing {
     if (!pushed) device::refuse_push(g, core_);
     return pushed;
   }
+  // Ends the ring, as Ring::close.
   DWELL_DEVICE void close() const { core_.close(); }
 
   // Takes the next message; an empty one if there is none.
@@ -113,7 +114,7 @@ class ByteRing {
     return ByteMessage(core_);
   }
 
-  // Whether the ring is closed; whether also all of its messages have been taken.
+  // closed returns whether the ring is closed; finished also requires that all messages have been taken.
   DWELL_DEVICE bool closed() const { return core_.closed(); }
   DWELL_DEVICE bool finished() const { return core_.finished(); }
 

@@ -88,7 +88,7 @@ class RingSlot {
   RingSlot& operator=(const RingSlot&) = delete;
   DWELL_DEVICE ~RingSlot() { finish(device::Segment::abandoned, 0); }
 
-  // Whether there was room.
+  // Returns whether there was room.
   DWELL_DEVICE explicit operator bool() const { return position_ != kNone; }
   // The message, uninitialised.
   DWELL_DEVICE T& operator*() const { return *reinterpret_cast<T*>(core_.slot(position_)); }
@@ -219,7 +219,8 @@ class Ring {
     return all;
   }
 
-  // Whether the ring is closed; whether also all of its messages have been taken. Threads may find different answers.
+  // closed returns whether the ring is closed; finished also requires that all messages have been taken. Threads of a group may get
+  // different results.
   DWELL_DEVICE bool closed() const { return core_.closed(); }
   DWELL_DEVICE bool finished() const { return core_.finished(); }
   // Together: the same answer in all threads of a warp, for a loop around take, drain or push_each.

@@ -84,10 +84,10 @@ DWELL_DEVICE u32 or_in(u32 lanes, u32 bits) {
   return all;
 #endif
 }
-// Of words in shared memory, among the threads of the group.
+// Atomics of a word in shared memory.
 DWELL_DEVICE u32 fetch_or_in_group(u32* at, u32 bits) { return atomicOr(at, bits); }
 DWELL_DEVICE u32 fetch_and_in_group(u32* at, u32 bits) { return atomicAnd(at, bits); }
-// Of one warp, whose accesses reach the multiprocessor's memory in the order in which they are issued: only the compiler is held back.
+// Holds back the compiler alone: the accesses of one warp reach the L1 cache in the order in which they are issued.
 DWELL_DEVICE void fence_warp() { asm volatile("" ::: "memory"); }
 
 // Barrier 2 belongs to the executing threads alone: the control warp takes no part.
