@@ -16,16 +16,18 @@ DWELL_DEVICE_COLD u32 take_run(const Heap& heap, u64 bytes) {
   const u32 first = slabs::take_pages(heap, static_cast<u32>(count));
   if (first == 0) return 0;
   for (u32 i = 1; i < count; ++i) store<Order::relaxed, Scope::device>(&heap.page(first + i).kind, kind::inside);
+  store<Order::relaxed, Scope::device>(&heap.page(first).object, 0U);
   store<Order::relaxed, Scope::device>(&heap.page(first).kind, kind::run | static_cast<u32>(count) << kind::shift);
   add<Order::relaxed>(&heap.header().runs, 1U);
   return first << kPageUnitsShift;
 }
 
-// Gives a run back; false if it is none, or another caller gives it back.
+// Gives a run back; false if it is none, or another caller gives it back. `object`: Page::object of the runs that it gives back.
 template <class Unused = void>
-DWELL_DEVICE_COLD bool give_run(const Heap& heap, u32 first) {
+DWELL_DEVICE_COLD bool give_run(const Heap& heap, u32 first, u32 object = 0) {
   u32* const at = &heap.page(first).kind;
   const u32 what = load<Order::relaxed, Scope::device>(at);
+  if (load<Order::relaxed, Scope::device>(&heap.page(first).object) != object) return false;
   if ((what & kind::mask) != kind::run || compare_exchange<Order::acq_rel>(at, what, kind::none) != what) return false;
   const u32 count = what >> kind::shift;
   for (u32 i = 1; i < count; ++i) store<Order::relaxed, Scope::device>(&heap.page(first + i).kind, kind::none);
@@ -44,28 +46,37 @@ DWELL_DEVICE bool note_live(const Heap& heap, const Class& of, u32 slab, u32 slo
   return ((before & bit) != 0) != is_live;
 }
 
+// Takes a slot of a class; 0: there is no room. Called by any lanes of a warp, each with its own class.
+DWELL_DEVICE u32 take_slot(const Heap& heap, Context* context, u32 number) {
+  return take_slots(heap, context, Lanes(lanes_with(active_lanes(), number)), number);
+}
+DWELL_DEVICE Place place_in(const Class& of, u32 number, u32 unit) {
+  const u32 slab = unit >> kPageUnitsShift & ~((1U << of.page_shift) - 1);
+  return {slab, number, slot_at(of, unit - (slab << kPageUnitsShift))};
+}
+
 // Allocates `bytes`; returns the first unit, or 0 when there is no room. Called by any lanes of a warp, each with its own size.
 DWELL_DEVICE u32 allocate(Context* context, u64 bytes) {
   if (context->heap == 0) return 0;
-  if (context->heap_entered == 0) enter(context);
+  if (context->heap_state == 0) enter(context);
   const Heap heap{pointer_to_global<u8>(context->heap)};
   if (bytes > kLargestClass) return take_run(heap, bytes);
   const u32 number = class_of_size(static_cast<u32>(bytes));
-  const u32 unit = take_slots(heap, context, Lanes(lanes_with(active_lanes(), number)), number);
+  const u32 unit = take_slot(heap, context, number);
   if (context->heap_checks != 0 && unit != 0) {
     const Class& of = heap.header().classes[number];
-    const u32 slab = unit >> kPageUnitsShift & ~((1U << of.page_shift) - 1);
-    note_live<true>(heap, of, slab, slot_at(of, unit - (slab << kPageUnitsShift)));
+    const Place place = place_in(of, number, unit);
+    note_live<true>(heap, of, place.slab, place.slot);
   }
   return unit;
 }
 
-// Frees what begins at this unit; 0: nothing. Returns a status: with checks, bad_free if nothing allocated begins there. Called by any
-// lanes of a warp.
+// Frees what begins at this unit; 0: nothing. Returns a status: with checks, bad_free if nothing allocated begins there, or an
+// object. Called by any lanes of a warp.
 DWELL_DEVICE i32 free(Context* context, u32 unit) {
   if (unit == 0) return status::ok;
   if (context->heap == 0) return status::bad_free;
-  if (context->heap_entered == 0) enter(context);
+  if (context->heap_state == 0) enter(context);
   const Heap heap{pointer_to_global<u8>(context->heap)};
   const bool checks = context->heap_checks != 0;
   Place place = checks ? find_place(heap, unit, context->heap_pages) : find_slab(heap, unit);

@@ -48,7 +48,7 @@ DWELL_DEVICE_COLD void enter(Context* context) {
   context->heap_caches = at + header.cache_table + static_cast<u64>(context->heap_caller) * kClasses * sizeof(CacheOfClass);
   context->heap_slots = at + header.cache_slots + static_cast<u64>(context->heap_caller) * kClasses * header.cache * 4;
   fence_warp();
-  context->heap_entered = 1;
+  context->heap_state = 1 + load<Order::acquire, Scope::device>(&header.phase);
 }
 
 DWELL_DEVICE void lock(Context* context, const Lanes& lanes, u32 number) {

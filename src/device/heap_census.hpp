@@ -10,6 +10,7 @@ struct Sums {
   u64 slots;   // of its slabs
   u64 taken;   // slots that are taken: by allocations or caches
   u64 cached;  // slots in caches
+  u64 objects; // slots of objects
   u64 slabs;
   u64 pages;
 };
@@ -38,7 +39,10 @@ DWELL_DEVICE void count_slab(const Heap& heap, u32 number, u32 slab, Census* cen
     if ((word & none) != none) note_mistake(census, slab);
     if (word != kFullWord) summary[i / 64] |= 1ULL << (i & 63U);
     sums.taken += ones(word & ~none);
-    if ((heap.live(slab, of)[i] & ~word) != 0 || (heap.live(slab, of)[i] & none) != 0) note_mistake(census, slab);
+    const u32 live = heap.live(slab, of)[i];
+    const u32 objects = heap.objects(slab, of)[i];
+    if (((live | objects) & ~word) != 0 || ((live | objects) & none) != 0 || (live & objects) != 0) note_mistake(census, slab);
+    sums.objects += ones(objects);
   }
   const Page& page = heap.page(slab);
   if (page.summary[0] != summary[0] || page.summary[1] != summary[1]) note_mistake(census, slab);
@@ -59,7 +63,9 @@ DWELL_DEVICE void count_cache(const Heap& heap, u64 cache, Census* census) {
       const Place place = find_place(heap, slots[i], header.most_pages);
       const Class& its = header.classes[number];
       const bool taken = place.number == number && (*word_of(heap.taken(place.slab), its, place.slot) & bit_of(its, place.slot)) != 0;
-      const bool live = taken && (*word_of(heap.live(place.slab, its), its, place.slot) & bit_of(its, place.slot)) != 0;
+      const bool live = taken && ((*word_of(heap.live(place.slab, its), its, place.slot) |
+                                   *word_of(heap.objects(place.slab, its), its, place.slot)) &
+                                  bit_of(its, place.slot)) != 0;
       if (!taken || live) note_mistake(census, slots[i] >> kPageUnitsShift);
     }
   }

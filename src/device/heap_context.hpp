@@ -4,7 +4,7 @@
 #include <dwell/device/group.hpp>
 
 #if !DWELL_LINKED_OPERATORS
-#include "device/heap.hpp"
+#include "device/heap_functions.hpp"
 #endif
 
 namespace dwell::device::heap {
@@ -13,12 +13,11 @@ namespace dwell::device::heap {
 DWELL_DEVICE void begin(Context* context, u64 at, u32 worker) {
   context->heap = at;
   context->heap_worker = worker;
-  context->heap_entered = 0;
+  context->heap_state = 0;
   DWELL_UNROLL
   for (u32 i = 0; i < kGroupThreads / kLanes; ++i) context->heap_locks[i] = 0;
 #if !DWELL_LINKED_OPERATORS
-  context->allocate = &allocate;
-  context->free = &free;
+  context->heap_functions = &kFunctions;
 #endif
 }
 

@@ -5,7 +5,7 @@
 // pages. All references are numbers: a page's, or a unit's of 16 bytes from the start of the range, so the range may lie at any address.
 #pragma once
 
-#include <dwell/device/platform.hpp>
+#include <dwell/device/object.hpp>
 
 namespace dwell::device::heap {
 
@@ -17,7 +17,9 @@ inline constexpr u32 kMostPages = 1U << 20U;           // 64 GiB: a reference ha
 inline constexpr u32 kClasses = 32;
 inline constexpr u32 kLargestClass = 8192;  // bytes
 inline constexpr u32 kMostShards = 64;      // of a class
-inline constexpr u32 kMaps = 2;             // of a slab: a bit a slot in each
+inline constexpr u32 kMaps = 4;             // of a slab: a bit a slot in each
+inline constexpr u32 kMostTypes = 1024;     // of objects
+inline constexpr u32 kMarkLines = 16;
 inline constexpr u32 kFullWord = ~0U;
 
 DWELL_HOST_DEVICE u32 log2_of(u32 number) {
@@ -108,12 +110,28 @@ inline constexpr u32 run = 0xFFU;     // the first page of a run; the number of 
 inline constexpr u32 shift = 8;
 }  // namespace kind
 
+// Page::object.
+namespace object {
+inline constexpr u32 is = 1;      // the run is an object
+inline constexpr u32 marked = 2;  // which the collection under way has reached
+}  // namespace object
+
+// Phases of a collection (heap_collect.hpp). A worker sees one for a whole lease at least.
+namespace phase {
+inline constexpr u32 rest = 0;      // none is under way
+inline constexpr u32 clearing = 1;  // marks are removed
+inline constexpr u32 guarding = 2;  // references that are overwritten are marked
+inline constexpr u32 marking = 3;   // also, new objects are born marked
+inline constexpr u32 sweeping = 4;  // new objects are born marked
+}  // namespace phase
+static_assert(phase::rest + 1 == kHeapAtRest);
+
 // What the heap knows of a page.
 struct alignas(32) Page {
   u32 kind;
-  u32 next;    // of a slab in a list: number of the next one's first page, or 0
-  u32 listed;  // 1: the slab is in a list of slabs that may have room, or about to be
-  u32 reserved;
+  u32 next;        // of a slab in a list: number of the next one's first page, or 0
+  u32 listed;      // 1: the slab is in a list of slabs that may have room, or about to be
+  u32 object;      // of a run
   u64 summary[2];  // of a slab: a bit for each word that has room; who clears it has taken the word
 };
 static_assert(sizeof(Page) == 32);
@@ -130,6 +148,7 @@ static_assert(sizeof(Shard) == 128);
 struct alignas(128) ClassCounts {
   u32 slabs;                                 // that it has
   u32 failures;                              // allocations without room
+  u64 swept;                                 // slots that collections have freed
   alignas(64) u64 listed[kMostShards / 64];  // a bit a shard: its list may have slabs
 };
 static_assert(sizeof(ClassCounts) == 128);
@@ -164,22 +183,39 @@ struct alignas(128) HeapHeader {
   u64 cache_slots;  // u32, by worker, warp and class
   u64 bytes;        // of the tables
   u64 report;       // address of the HeapReport, in host memory
+  u64 type_table;   // TypeRecord, by number less 1; a type is in the first free place from its key on
+  u64 handle_table; // u32 each: references that the host holds
+  u64 chain_table;  // u32 each: an object that leads to others by their links, which are to be visited; 0: none
   u32 most_pages;   // that the range may have
-  u32 reserved[3];
+  u32 handles;      // entries of the tables
+  u32 chains;       // a power of two
+  u32 reserved;
   Class classes[kClasses];
   alignas(128) u32 used;  // pages in use, the tables' included
   u32 runs;               // allocations larger than the largest class
   u32 walks;              // through all pages for empty slabs: twice those that are over, plus 1 while there is one
   u32 fruitful;           // `walks` behind the last one that has found some
   alignas(128) u32 hint;  // word of page_map to look in first
+  // Of the collector.
+  alignas(128) u32 phase;
+  u32 types;      // that were declared
+  u32 threshold;  // pages in use beyond which a collection is wanted
+  u32 published;  // entries of chain_table in use, about
+  u64 marked;     // objects that the collection under way has reached
+  u64 freed;      // and freed
+  u64 freed_bytes;
+  struct alignas(128) Line {
+    u32 first;  // objects to be visited that mutators have marked, linked to each other
+  } marked_by[kMarkLines];
 };
 inline constexpr u32 kMagic = 0x50484C44;  // "DLHP"
-static_assert(sizeof(HeapHeader) == 128 + 512 + 256);
+static_assert(sizeof(HeapHeader) == 256 + 512 + 256 + 128 + kMarkLines * 128);
 
 // What the device asks of the host. In host memory.
 struct alignas(128) HeapReport {
-  u32 wanted;  // pages that the range should have
-  u32 reserved[31];
+  u32 wanted;   // pages that the range should have
+  u32 collect;  // 1: more pages are in use than HeapHeader::threshold
+  u32 reserved[30];
 };
 
 // What a heap is laid out for.
@@ -216,6 +252,16 @@ DWELL_HOST_DEVICE HeapHeader lay_out(const Extent& extent) {
   at = rounded(at + caches * kClasses * extent.cache * 4);
   header.page_table = at;
   at = rounded(at + static_cast<u64>(extent.pages) * sizeof(Page));
+  header.type_table = at;
+  at = rounded(at + kMostTypes * sizeof(TypeRecord));
+  header.handles = extent.pages < 4096 ? 4096 : extent.pages;
+  header.handle_table = at;
+  at = rounded(at + header.handles * 4ULL);
+  header.chains = 256;
+  while (header.chains < 65536 && header.chains < caches * 32U) header.chains *= 2;
+  header.chain_table = at;
+  at = rounded(at + header.chains * 4ULL);
+  header.threshold = extent.pages;
   header.bytes = at;
   header.first_page = static_cast<u32>((at + kPageBytes - 1) / kPageBytes);
   for (u32 number = 0; number < kClasses; ++number)

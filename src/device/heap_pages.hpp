@@ -23,9 +23,13 @@ struct Heap {
   DWELL_DEVICE u64* page_map() const { return table<u64>(header().page_map); }
   DWELL_DEVICE Page& page(u32 number) const { return table<Page>(header().page_table)[number]; }
   DWELL_DEVICE u8* at_page(u32 number) const { return base + static_cast<u64>(number) * kPageBytes; }
-  // The maps of a slab: words of slots that are taken (1: by an allocation or a cache), and of allocations.
+  DWELL_DEVICE u8* at_unit(u32 unit) const { return base + static_cast<u64>(unit) * kUnit; }
+  // The maps of a slab: words of slots that are taken (1: by an allocation or a cache), of allocations, of objects, and of those that the
+  // collection under way has reached.
   DWELL_DEVICE u32* taken(u32 slab) const { return reinterpret_cast<u32*>(at_page(slab)); }
   DWELL_DEVICE u32* live(u32 slab, const Class& of) const { return taken(slab) + of.words; }
+  DWELL_DEVICE u32* objects(u32 slab, const Class& of) const { return taken(slab) + 2U * of.words; }
+  DWELL_DEVICE u32* marks(u32 slab, const Class& of) const { return taken(slab) + 3U * of.words; }
 };
 
 namespace pages {

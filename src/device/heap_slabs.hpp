@@ -140,7 +140,7 @@ DWELL_DEVICE void begin(const Heap& heap, u32 number, const Class& of, u32 slab)
   u32* const taken = heap.taken(slab);
   for (u32 i = 0; i < of.words; ++i) {
     store<Order::relaxed, Scope::device>(taken + i, no_slots(of, i));
-    store<Order::relaxed, Scope::device>(taken + of.words + i, 0U);
+    for (u32 map = 1; map < kMaps; ++map) store<Order::relaxed, Scope::device>(taken + map * of.words + i, 0U);
   }
   for (u32 i = 0; i < 1U << of.page_shift; ++i)
     store<Order::relaxed, Scope::device>(&heap.page(slab + i).kind, (number + 1) | i << kind::shift);
@@ -205,6 +205,8 @@ DWELL_DEVICE bool trim_list(const Heap& heap, u32 number, u32 at) {
 template <class Unused = void>
 DWELL_DEVICE_COLD bool trim(const Heap& heap) {
   HeapHeader& header = heap.header();
+  // A collection walks through the slabs, which stay meanwhile.
+  if (load<Order::acquire, Scope::device>(&header.phase) != phase::rest) return false;
   const u32 seen = load<Order::acquire, Scope::device>(&header.walks);
   const u32 enough = seen + 2 + (seen & 1U);
   for (u32 round = 0;; ++round) {
@@ -226,9 +228,15 @@ DWELL_DEVICE_COLD bool trim(const Heap& heap) {
 
 // Takes pages, for which it may have to wait for the host. 0: there are none.
 DWELL_DEVICE u32 take_pages(const Heap& heap, u32 count) {
+  const HeapHeader& header = heap.header();
   for (;;) {
     const u32 first = pages::take(heap, count);
-    if (first != 0) return first;
+    if (first != 0) {
+      if (load<Order::relaxed, Scope::device>(&header.used) > load<Order::relaxed, Scope::device>(&header.threshold) && header.report != 0 &&
+          load<Order::relaxed, Scope::device>(&header.types) != 0)
+        store<Order::relaxed, Scope::system>(&pointer_to_global<HeapReport>(header.report)->collect, 1U);
+      return first;
+    }
     if (!pages::await_growth(heap, count) && !trim(heap)) return 0;
   }
 }

@@ -14,6 +14,8 @@
 namespace dwell {
 
 class Gang;
+template <class T>
+class Array;
 
 namespace device {
 
@@ -23,9 +25,8 @@ struct Worker;
 enum class Make : u32 { child, continuation, follower, join, arrival };
 // Makes such a request. `bytes`: how many the arguments name. Called by one thread.
 using SpawnFunction = void (*)(Context* context, u32 opcode, Make how, u64 bytes);
-// Takes memory from the heap, and gives it back: heap.hpp. Called by any lanes of a warp.
-using AllocateFunction = u32 (*)(Context* context, u64 bytes);
-using FreeFunction = i32 (*)(Context* context, u32 unit);
+// The heap's functions (heap.hpp), where they are not linked.
+struct HeapFunctions;
 DWELL_CONSTANT u32 kMaxSpawnWords = 9;         // words of arguments that fit into one slot
 DWELL_CONSTANT u32 kMaxBefore = 8;             // most children that one child follows
 DWELL_CONSTANT u32 kLaunchOpcode = 1U << 13U;  // no operator's: the task is the launch of a graph
@@ -98,7 +99,7 @@ struct alignas(16) Context {
   LogRing log;
   u64 heap;          // address of the heap; 0: there is none
   u32 heap_worker;   // number of the worker
-  u32 heap_entered;  // 1: the next ones are set, by the worker's first call
+  u32 heap_state;    // 0: the next ones are not set yet, which the worker's first call does; else a phase (object.hpp)
   u64 heap_caches;   // addresses of the worker's caches of slots, and of these
   u64 heap_slots;
   u32 heap_room;                           // slots that a cache has room for
@@ -107,8 +108,7 @@ struct alignas(16) Context {
   u32 heap_caller;                         // number of the worker's first warp
   u32 heap_locks[kGroupThreads / kLanes];  // by warp, a bit a class: the warp's cache of the class is in use
 #if !DWELL_LINKED_OPERATORS
-  AllocateFunction allocate;
-  FreeFunction free;
+  const HeapFunctions* heap_functions;
 #endif
   Overruns* overruns;                // of the worker, in host memory
   u32 overrun_count;                 // of them
@@ -121,6 +121,9 @@ class Exchange;
 
 // Writes lines of the log (log.hpp).
 class LogWriter;
+
+// Calls the heap for a group (heap.hpp).
+struct HeapCalls;
 
 }  // namespace device
 
@@ -325,13 +328,21 @@ class Group {
   // The same, but the result alone tells that there is no room.
   DWELL_DEVICE Ref<void> try_allocate(u64 bytes, u32 alignment = 16) const;
   // Allocates a T in the heap and initialises it as T{values...}. T is trivially copyable. Called, and fails, as allocate and try_allocate.
+  // If T is a type of objects (DWELL_OBJECT), the collector frees it some time after it has become unreachable: neither an argument of a
+  // task that has not ended, nor a root, nor a handle of the host leads to it. The references that a running task has are safe until it
+  // ends.
   template <class T, class... Values>
   DWELL_DEVICE Ref<T> make(Values... values) const;
   template <class T, class... Values>
   DWELL_DEVICE Ref<T> try_make(Values... values) const;
+  // Makes an object of `size` references to nothing. Else as make.
+  template <class T>
+  DWELL_DEVICE Ref<Array<T>> make_array(u32 size) const;
+  template <class T>
+  DWELL_DEVICE Ref<Array<T>> try_make_array(u32 size) const;
   // Frees what the heap holds at this reference; nothing for one to nothing. Whoever used the memory has finished before, as the caller has
   // made sure. Called by any threads of the group. With HeapChecks::light, the task fails with status::bad_free when nothing allocated is
-  // there; else such a call damages the heap.
+  // there, or an object, which is the collector's; else such a call damages the heap.
   template <class T>
   DWELL_DEVICE void free(Ref<T> ref) const;
   // Returns the address of what the reference names. Valid while the task runs, and until it is freed.
@@ -362,6 +373,7 @@ class Group {
   template <class T>
   friend class device::Exchange;
   friend class device::LogWriter;
+  friend struct device::HeapCalls;
 
   template <class... Parameters>
   DWELL_DEVICE void make(u32 opcode, device::Make how, const Parameters&... arguments) const;

@@ -2,12 +2,46 @@
 #pragma once
 
 #include <dwell/device/group.hpp>
+#include <dwell/device/object.hpp>
+#include <dwell/device/operator.hpp>
 #include <dwell/device/ref.hpp>
 
+// The heap's functions: linked with an image whose operators call them. All are called by any lanes of a warp, but for the last, which a
+// group calls together.
+#define DWELL_HEAP_FUNCTIONS(function)                                                                                                  \
+  function(dwell::u32, allocate, (dwell::device::Context * context, dwell::u64 bytes), (context, bytes))                               \
+      function(dwell::i32, free, (dwell::device::Context * context, dwell::u32 unit), (context, unit))                                 \
+          function(dwell::u32, find_type, (dwell::device::Context * context, dwell::u64 key), (context, key))                          \
+              function(dwell::u32, declare_type, (dwell::device::Context * context, const dwell::device::TypeRecord* type), (context, type)) \
+                  function(dwell::u32, make_object, (dwell::device::Context * context, dwell::u64 bytes, dwell::u32 type),             \
+                           (context, bytes, type))                                                                                     \
+                      function(void, before_store, (dwell::device::Context * context, dwell::u32 unit), (context, unit))               \
+                          function(void, collect, (dwell::device::Context * context, const dwell::device::Collect& what), (context, what))
+
+namespace dwell {
+
+namespace device {
+
+// A part of a collection (src/device/heap_collect.hpp), by a group of a task of the runtime's own.
+struct Collect {
+  u32 verb;
+  u32 group;  // of `groups`
+  u32 groups;
+  u32 ticks;          // how long it may take, about
+  u64 first;          // pages, or handles: [first, end)
+  u64 end;
+  const u32* units;   // references
+  u64 unit_count;
+  u64* result;
+};
+
+}  // namespace device
+}  // namespace dwell
+
 #if DWELL_LINKED_OPERATORS
-// Linked with an image whose operators call them. Called by any lanes of a warp.
-extern "C" __device__ dwell::u32 dwell_allocate(dwell::device::Context* context, dwell::u64 bytes);
-extern "C" __device__ dwell::i32 dwell_free(dwell::device::Context* context, dwell::u32 unit);
+#define DWELL_HEAP_FUNCTION(result, name, parameters, arguments) extern "C" __device__ result dwell_heap_##name parameters;
+DWELL_HEAP_FUNCTIONS(DWELL_HEAP_FUNCTION)
+#undef DWELL_HEAP_FUNCTION
 #endif
 
 namespace dwell {
@@ -15,33 +49,106 @@ namespace dwell {
 namespace device {
 
 #if !DWELL_LINKED_OPERATORS
+struct HeapFunctions {
+#define DWELL_HEAP_FUNCTION(result, name, parameters, arguments) result(*name) parameters;
+  DWELL_HEAP_FUNCTIONS(DWELL_HEAP_FUNCTION)
+#undef DWELL_HEAP_FUNCTION
+};
+
 // Exported by an object whose operators use the heap: that is how the runtime sees that they do.
 template <class Unused>
 __attribute__((visibility("default"), noinline)) void uses_the_heap() {}
 #endif
 
-DWELL_DEVICE u32 ask_for_memory(Context* context, u64 bytes) {
+struct HeapCalls {
+  static DWELL_DEVICE Context* context(const Group& g) { return g.context_; }
+
 #if DWELL_LINKED_OPERATORS
-  return dwell_allocate(context, bytes);
+#define DWELL_HEAP_FUNCTION(result, name, parameters, arguments) \
+  static DWELL_DEVICE result name parameters { return dwell_heap_##name arguments; }
 #else
-  asm volatile("" ::"r"(&uses_the_heap<void>));
-  return context->allocate(context, bytes);
+#define DWELL_HEAP_FUNCTION(result, name, parameters, arguments) \
+  static DWELL_DEVICE result name parameters {                   \
+    asm volatile("" ::"r"(&uses_the_heap<void>));                \
+    return context->heap_functions->name arguments;              \
+  }
 #endif
+  DWELL_HEAP_FUNCTIONS(DWELL_HEAP_FUNCTION)
+#undef DWELL_HEAP_FUNCTION
+};
+
+// Returns the number of a type in the heap; 0: it has no room for another.
+template <class T>
+DWELL_DEVICE_COLD u32 declare_type(Context* context) {
+  const TypeRecord record = ObjectOf<T>::record();
+  return HeapCalls::declare_type(context, &record);
 }
-DWELL_DEVICE i32 give_memory_back(Context* context, u32 unit) {
-#if DWELL_LINKED_OPERATORS
-  return dwell_free(context, unit);
-#else
-  asm volatile("" ::"r"(&uses_the_heap<void>));
-  return context->free(context, unit);
-#endif
+template <class T>
+DWELL_DEVICE u32 type_of(Context* context) {
+  constexpr u64 key = ObjectOf<T>::record().key;
+  const u32 number = HeapCalls::find_type(context, key);
+  return number != 0 ? number : declare_type<T>(context);
 }
+
+// For the construction of a T where a T will be.
+struct Here {};
+
+template <class T, bool is_object = ObjectOf<T>::is>
+struct Maker {
+  static DWELL_DEVICE u32 allocate(Context* context, u64 bytes, u32 alignment) {
+    const u64 whole = alignment <= kHeapUnit ? bytes : (bytes + alignment - 1) / alignment * alignment;
+    return HeapCalls::allocate(context, whole == 0 ? 1 : whole);
+  }
+};
+template <class T>
+struct Maker<T, true> {
+  static DWELL_DEVICE u32 allocate(Context* context, u64 bytes, u32) {
+    const u32 type = type_of<T>(context);
+    return type == 0 ? 0 : HeapCalls::make_object(context, kBeforeMembers<T> + bytes, type);
+  }
+};
+
+// While a collection runs, the objects that a task was given stay.
+template <class T>
+struct KeepArgument<Ref<T>> {
+  static DWELL_DEVICE void note(Context* context, const u32* word) { Note<ObjectOf<T>::is, void>::argument(context, *word); }
+
+ private:
+  template <bool is_object, class Unused>
+  struct Note {
+    static DWELL_DEVICE void argument(Context*, u32) {}
+  };
+  template <class Unused>
+  struct Note<true, Unused> {
+    static DWELL_DEVICE void argument(Context* context, u32 unit) {
+      if (context->heap_state != kHeapAtRest && thread_rank() == 0) HeapCalls::before_store(context, unit);
+    }
+  };
+};
 
 }  // namespace device
+}  // namespace dwell
+
+DWELL_DEVICE void* operator new(decltype(sizeof(0)), dwell::device::Here, void* at) noexcept { return at; }
+
+namespace dwell {
+
+template <class T>
+DWELL_DEVICE void Field<T>::set(Group g, Ref<T> ref) {
+  device::Context* const context = device::HeapCalls::context(g);
+  if (context->heap_state != device::kHeapAtRest) device::HeapCalls::before_store(context, get().unit());
+  device::store<device::Order::relaxed, device::Scope::device>(&unit_, ref.unit());
+}
+template <class T>
+DWELL_DEVICE Ref<T> Field<T>::compare_exchange(Group g, Ref<T> expected, Ref<T> desired) {
+  device::Context* const context = device::HeapCalls::context(g);
+  // What is there is kept, whether or not it is overwritten.
+  if (context->heap_state != device::kHeapAtRest) device::HeapCalls::before_store(context, expected.unit());
+  return Ref<T>::at(device::compare_exchange<device::Order::acq_rel>(&unit_, expected.unit(), desired.unit()));
+}
 
 DWELL_DEVICE Ref<void> Group::try_allocate(u64 bytes, u32 alignment) const {
-  const u64 whole = alignment <= kHeapUnit ? bytes : (bytes + alignment - 1) / alignment * alignment;
-  return Ref<void>::at(device::ask_for_memory(context_, whole == 0 ? 1 : whole));
+  return Ref<void>::at(device::Maker<u32, false>::allocate(context_, bytes, alignment));
 }
 DWELL_DEVICE Ref<void> Group::allocate(u64 bytes, u32 alignment) const {
   const Ref<void> ref = try_allocate(bytes, alignment);
@@ -51,26 +158,43 @@ DWELL_DEVICE Ref<void> Group::allocate(u64 bytes, u32 alignment) const {
 
 template <class T>
 DWELL_DEVICE void Group::free(Ref<T> ref) const {
-  const i32 status = device::give_memory_back(context_, ref.unit());
+  const i32 status = device::HeapCalls::free(context_, ref.unit());
   if (status != status::ok) fail(status);
 }
 
 template <class T>
 DWELL_DEVICE T* Group::at(Ref<T> ref) const {
-  return device::pointer_to_global<T>(context_->heap + static_cast<u64>(ref.unit()) * kHeapUnit);
+  return device::pointer_to_global<T>(context_->heap + static_cast<u64>(ref.unit()) * kHeapUnit + device::Before<T>::bytes);
 }
 
 template <class T, class... Values>
 DWELL_DEVICE Ref<T> Group::try_make(Values... values) const {
   static_assert(__is_trivially_copyable(T), "objects of the heap are moved as bytes: T is trivially copyable");
   static_assert(alignof(T) <= kMostHeapAlignment, "the heap aligns to 4096 bytes at most");
-  const Ref<T> ref = try_allocate(sizeof(T), alignof(T)).template as<T>();
-  if (ref) *at(ref) = T{values...};
+  const Ref<T> ref = Ref<T>::at(device::Maker<T>::allocate(context_, sizeof(T), alignof(T)));
+  if (ref) new (device::Here{}, at(ref)) T{values...};
   return ref;
 }
 template <class T, class... Values>
 DWELL_DEVICE Ref<T> Group::make(Values... values) const {
   const Ref<T> ref = try_make<T>(values...);
+  if (!ref) fail(status::out_of_memory);
+  return ref;
+}
+
+template <class T>
+DWELL_DEVICE Ref<Array<T>> Group::try_make_array(u32 size) const {
+  const u64 bytes = sizeof(Array<T>) + static_cast<u64>(size) * sizeof(Field<T>);
+  const auto ref = Ref<Array<T>>::at(device::Maker<Array<T>>::allocate(context_, bytes, alignof(Array<T>)));
+  if (!ref) return ref;
+  Array<T>* const array = at(ref);
+  for (u32 i = 0; i < size; ++i) new (device::Here{}, &(*array)[i]) Field<T>(Ref<T>{});
+  array->size_ = size;
+  return ref;
+}
+template <class T>
+DWELL_DEVICE Ref<Array<T>> Group::make_array(u32 size) const {
+  const Ref<Array<T>> ref = try_make_array<T>(size);
   if (!ref) fail(status::out_of_memory);
   return ref;
 }

@@ -87,6 +87,12 @@ struct Wire<const T&> {
   static DWELL_DEVICE const T& read(const u32* from) { return *reinterpret_cast<const T*>(from); }
 };
 
+// Tells the collector of an argument, if it is a reference to an object (heap.hpp). Called by all threads of the group.
+template <class T>
+struct KeepArgument {
+  static DWELL_DEVICE void note(Context*, const u32*) {}
+};
+
 template <class... Parameters>
 struct WordsBefore;
 template <>
@@ -122,6 +128,8 @@ struct Export<void(Group, Parameters...)> {
     begin_checks(address_in_shared(context));
 #endif
     const u32* const from = kWords > kMaxRingWords ? block_of(*context, arguments) : arguments;
+    const int noted[] = {0, (KeepArgument<Parameters>::note(context, from + WordsBefore<Parameters...>::of(Index)), 0)...};
+    static_cast<void>(noted);
     function(Group(context, opcode), Wire<Parameters>::read(from + WordsBefore<Parameters...>::of(Index))...);
   }
   static constexpr u32 count = sizeof...(Parameters);

@@ -73,7 +73,7 @@ bool makes_tasks(std::span<const std::byte> object) {
 }
 
 // The heap's functions, a program of its own.
-constexpr std::string_view kHeapSource = "#include \"device/cuda_heap.hpp\"\n";
+constexpr std::string_view kHeapSource = "#include \"device/heap_functions.hpp\"\n";
 
 // Returns the headers for the resident loop: all embedded ones.
 std::vector<Nvrtc::Header> headers_for_loop() {

@@ -7,11 +7,11 @@
 
 namespace dwell::jit {
 
-// Returns whether the object of an operator names the functions of the heap, or exports their mark (dwell/device/heap.hpp). Searches its
+// Returns whether the object of an operator names functions of the heap, or exports their mark (dwell/device/heap.hpp). Searches its
 // bytes, so it may be true for one that does not. False for intermediate code, which shows nothing.
 inline bool uses_heap(std::span<const std::byte> object) {
   const std::string_view text(reinterpret_cast<const char*>(object.data()), object.size());
-  for (const std::string_view name : {"dwell_allocate", "dwell_free", "uses_the_heap"})
+  for (const std::string_view name : {"dwell_heap_", "uses_the_heap"})
     if (text.find(name) != std::string_view::npos) return true;
   return false;
 }

@@ -1,0 +1,304 @@
+// Collections of the heap: the parts of one that groups of ordinary tasks do beside all other work.
+//
+// A collection marks what was reachable when its marking began (a snapshot), and what was made since; the rest is freed. The host leads it
+// through the phases (heap_layout.hpp), with a handshake before some of them: all tasks that ran before it have ended.
+//
+//   clearing   handshake, then all marks are removed. What workers that have not seen the end of the last collection have marked goes with
+//              them
+//   guarding   handshake: all workers mark references before they overwrite them (a deletion barrier: Yuasa, Real-time garbage collection
+//              on general-purpose machines, 1990), and those that their tasks get as arguments
+//   marking    handshake: all objects are born marked. Then the roots are marked: handles of the host, and what the arguments of tasks in
+//              flight name. Objects are visited until none is left, and none after another handshake: a task may have marked an object that
+//              it had not yet put where it is found
+//   sweeping   slots of objects without a mark are given back
+//   rest
+//
+// A task has no references of its own between two handshakes but those that it loads from objects, has got as arguments, or makes. So what
+// it can reach was in the snapshot, or is new: the barrier keeps the first, birth the second.
+#pragma once
+
+#include <dwell/device/heap.hpp>
+
+#include "device/arena.hpp"
+#include "device/heap_objects.hpp"
+
+namespace dwell::device::heap {
+
+// Collect::verb.
+namespace verb {
+inline constexpr u32 phase = 0;   // sets the phase to `first`
+inline constexpr u32 clear = 1;   // removes the marks in pages [first, end), a part each group, and forgets what was to be visited
+inline constexpr u32 roots = 2;   // marks `units`, which may be any numbers, the handles in [first, end), and what the arena's tasks name
+inline constexpr u32 visit = 3;   // visits objects for a while; result[0]: objects that still are to be visited, about; 0: there are none
+inline constexpr u32 sweep = 4;   // frees objects without a mark in pages [first, end)
+inline constexpr u32 hold = 5;    // stores `units` in the handles from `first` on
+inline constexpr u32 scan = 6;    // marks what words of the arena name, from byte `first` to `end`
+}  // namespace verb
+
+// ---- Objects to be visited ----
+
+inline constexpr u32 kPublished = 32;    // objects of a chain that a thread leaves to others
+inline constexpr u32 kVisitsAtOnce = 8;  // between looks at the clock
+inline constexpr u32 kLooks = 64;        // at places of the table, before a thread goes on without
+
+// Leaves a chain to others. False: the table is full.
+DWELL_DEVICE bool publish(const Heap& heap, u32 chain, u32 seed, u32 tries) {
+  HeapHeader& header = heap.header();
+  u32* const table = heap.table<u32>(header.chain_table);
+  for (u32 i = 0; i < tries; ++i) {
+    u32* const at = table + ((seed + i) & (header.chains - 1));
+    if (load<Order::relaxed, Scope::device>(at) != 0) continue;
+    // Releases the links; pairs with take_chain.
+    if (compare_exchange<Order::acq_rel>(at, 0U, chain) != 0) continue;
+    add<Order::relaxed>(&header.published, 1U);
+    return true;
+  }
+  return false;
+}
+
+// Takes a chain; 0: none was found.
+DWELL_DEVICE u32 take_chain(const Heap& heap, u32 seed, u32 tries) {
+  HeapHeader& header = heap.header();
+  if (load<Order::relaxed, Scope::device>(&header.published) != 0) {
+    u32* const table = heap.table<u32>(header.chain_table);
+    for (u32 i = 0; i < tries; ++i) {
+      u32* const at = table + ((seed + i) & (header.chains - 1));
+      if (load<Order::relaxed, Scope::device>(at) == 0) continue;
+      const u32 chain = exchange<Order::acq_rel>(at, 0U);
+      if (chain == 0) continue;
+      add<Order::relaxed>(&header.published, ~0U);
+      return chain;
+    }
+  }
+  for (u32 i = 0; i < kMarkLines; ++i) {
+    u32* const first = &header.marked_by[(seed + i) % kMarkLines].first;
+    if (load<Order::relaxed, Scope::device>(first) == 0) continue;
+    const u32 chain = exchange<Order::acq_rel>(first, 0U);
+    if (chain != 0) return chain;
+  }
+  return 0;
+}
+
+// One thread that visits objects: a chain of its own, and one that it will leave to others.
+struct Visitor {
+  const Heap& heap;
+  u32 most_pages;
+  u32 seed;
+  u32 own = 0;
+  u32 shared = 0;
+  u32 shared_last = 0;
+  u32 shared_count = 0;
+  u64 marked = 0;
+
+  DWELL_DEVICE Visitor(const Heap& of, u32 pages, u32 number) : heap(of), most_pages(pages), seed(number) {}
+
+  DWELL_DEVICE void found(u32 unit) {
+    if (!mark(heap, unit, most_pages)) return;
+    ++marked;
+    set_link(heap, unit, shared);
+    if (shared == 0) shared_last = unit;
+    shared = unit;
+    if (++shared_count >= kPublished) let_go(4);
+  }
+  // Leaves the shared chain to others, or keeps it.
+  DWELL_DEVICE void let_go(u32 tries) {
+    if (shared == 0) return;
+    seed += 0x9E3779B9U;
+    if (!publish(heap, shared, seed, tries)) {
+      set_link(heap, shared_last, own);
+      own = shared;
+    }
+    shared = 0;
+    shared_count = 0;
+  }
+  // Returns an object to be visited; 0: none was found.
+  DWELL_DEVICE u32 next() {
+    if (own == 0) {
+      own = shared;
+      shared = 0;
+      shared_count = 0;
+    }
+    if (own == 0) {
+      seed += 0x9E3779B9U;
+      own = take_chain(heap, seed, kLooks);
+    }
+    const u32 unit = own;
+    if (unit != 0) own = link_of(heap, unit);
+    return unit;
+  }
+  DWELL_DEVICE void visit(u32 unit) {
+    const u32 type = load<Order::relaxed, Scope::device>(&header_at(heap, unit).type);
+    if (type == 0 || type > kMostTypes) return;
+    const TypeRecord& record = types_of(heap)[type - 1];
+    const u8* const object = heap.at_unit(unit);
+    u32 elements = 1;
+    if (record.stride != 0) elements = load<Order::relaxed, Scope::device>(reinterpret_cast<const u32*>(object + record.at[0]) - 2);
+    for (u32 element = 0; element < elements; ++element)
+      for (u32 i = 0; i < record.count; ++i)
+        found(load<Order::relaxed, Scope::device>(
+            reinterpret_cast<const u32*>(object + record.at[i] + static_cast<u64>(element) * record.stride)));
+  }
+  // Leaves all that is left to others. What the table has no room for goes to the lines of those who work.
+  DWELL_DEVICE void end() {
+    HeapHeader& header = heap.header();
+    let_go(header.chains);
+    if (own != 0 && !publish(heap, own, seed, header.chains)) {
+      while (own != 0) {
+        const u32 unit = own;
+        own = link_of(heap, unit);
+        to_be_visited(heap, seed, unit);
+      }
+    }
+    if (marked != 0) fetch_add<Order::relaxed>(&header.marked, marked);
+  }
+};
+
+DWELL_DEVICE u32 thread_of(const Collect& what) { return what.group * kGroupThreads + thread_rank(); }
+
+template <class Unused = void>
+DWELL_DEVICE_COLD void visit_for_a_while(const Heap& heap, Context* context, const Collect& what) {
+  const u32 since = now_ticks();
+  // Each call looks at other places of the table first.
+  Visitor visitor(heap, context->heap_pages, thread_of(what) * 64 + since * 0x9E3779B9U);
+  for (u32 i = 1;; ++i) {
+    const u32 unit = visitor.next();
+    if (unit == 0) break;
+    visitor.visit(unit);
+    if (i % kVisitsAtOnce == 0 && now_ticks() - since >= what.ticks) break;
+  }
+  visitor.end();
+}
+
+// Objects that still are to be visited, about: at least 1 if there are some and no group visits any.
+DWELL_DEVICE u64 left_to_visit(const Heap& heap) {
+  HeapHeader& header = heap.header();
+  u64 left = load<Order::acquire, Scope::device>(&header.published);
+  for (u32 i = 0; i < kMarkLines; ++i) left += load<Order::acquire, Scope::device>(&header.marked_by[i].first) != 0 ? 1 : 0;
+  return left;
+}
+
+// ---- Roots ----
+
+// Marks what these words name, which may be any numbers.
+DWELL_DEVICE void mark_words(const Heap& heap, Context* context, const Collect& what, const u32* words, u64 count) {
+  const u64 step = static_cast<u64>(what.groups) * kGroupThreads;
+  u64 marked = 0;
+  for (u64 i = thread_of(what); i < count; i += step) {
+    const u32 unit = load<Order::relaxed, Scope::device>(words + i);
+    if (unit >> kPageUnitsShift < heap.header().first_page || !mark(heap, unit, context->heap_pages)) continue;
+    to_be_visited(heap, thread_of(what), unit);
+    ++marked;
+  }
+  if (marked != 0) fetch_add<Order::relaxed>(&heap.header().marked, marked);
+}
+
+template <class Unused = void>
+DWELL_DEVICE_COLD void mark_roots(const Heap& heap, Context* context, const Collect& what) {
+  mark_words(heap, context, what, what.units, what.unit_count);
+  mark_words(heap, context, what, heap.table<u32>(heap.header().handle_table) + what.first, what.end - what.first);
+}
+
+// ---- Slabs ----
+
+// Clears the marks of a slab's word, or frees its objects without one.
+DWELL_DEVICE u32 sweep_word(const Heap& heap, u32 number, const Class& of, u32 slab, u32 word) {
+  // Before the marks: see make_object.
+  const u32 objects = load<Order::acquire, Scope::device>(heap.objects(slab, of) + word);
+  if (objects == 0) return 0;
+  const u32 dead = objects & ~load<Order::acquire, Scope::device>(heap.marks(slab, of) + word);
+  if (dead == 0) return 0;
+  fetch_and<Order::relaxed>(heap.objects(slab, of) + word, ~dead);
+  fence<Scope::device>();
+  slabs::give_back(heap, number, {slab, word, dead});
+  return dead;
+}
+
+template <class Unused = void>
+DWELL_DEVICE_COLD void walk(const Heap& heap, const Collect& what) {
+  HeapHeader& header = heap.header();
+  const bool sweeps = what.verb == verb::sweep;
+  const u32 warps = kGroupThreads / kLanes;
+  const u32 step = what.groups * warps;
+  u64 freed = 0;
+  u64 bytes = 0;
+  for (u32 page = static_cast<u32>(what.first) + what.group * warps + thread_rank() / kLanes; page < what.end; page += step) {
+    const u32 kind = load<Order::acquire, Scope::device>(&heap.page(page).kind);
+    const u32 number = (kind & kind::mask) - 1;
+    if ((kind & kind::mask) == kind::run && lane() == 0) {
+      u32* const object = &heap.page(page).object;
+      if (!sweeps) {
+        fetch_and<Order::relaxed>(object, ~object::marked);
+      } else if (load<Order::relaxed, Scope::device>(object) == object::is && give_run(heap, page, object::is)) {
+        freed += 1;
+        bytes += static_cast<u64>(kind >> kind::shift) * kPageBytes;
+      }
+    }
+    if (number >= kClasses || kind >> kind::shift != 0) continue;
+    const Class of = header.classes[number];
+    u32 swept = 0;
+    for (u32 word = lane(); word < of.words; word += kLanes) {
+      if (sweeps)
+        swept += ones(sweep_word(heap, number, of, page, word));
+      else
+        store<Order::relaxed, Scope::device>(heap.marks(page, of) + word, 0U);
+    }
+    if (swept == 0) continue;
+    fetch_add<Order::relaxed>(&slabs::counts_of(heap, number).swept, static_cast<u64>(swept));
+    freed += swept;
+    bytes += static_cast<u64>(swept) * of.units * kUnit;
+  }
+  if (freed == 0) return;
+  fetch_add<Order::relaxed>(&header.freed, freed);
+  fetch_add<Order::relaxed>(&header.freed_bytes, bytes);
+}
+
+// Removes what is to be visited.
+DWELL_DEVICE void forget_visits(const Heap& heap, const Collect& what) {
+  HeapHeader& header = heap.header();
+  const u32 step = what.groups * kGroupThreads;
+  for (u32 i = thread_of(what); i < header.chains; i += step)
+    store<Order::relaxed, Scope::device>(heap.table<u32>(header.chain_table) + i, 0U);
+  if (thread_of(what) != 0) return;
+  for (u32 i = 0; i < kMarkLines; ++i) store<Order::relaxed, Scope::device>(&header.marked_by[i].first, 0U);
+  store<Order::relaxed, Scope::device>(&header.published, 0U);
+  store<Order::relaxed, Scope::device>(&header.marked, u64{0});
+  store<Order::relaxed, Scope::device>(&header.freed, u64{0});
+  store<Order::relaxed, Scope::device>(&header.freed_bytes, u64{0});
+}
+
+// Does a part of a collection. Called by a group together; phase, hold by one group alone.
+template <class Unused = void>
+DWELL_DEVICE_COLD void collect(Context* context, const Collect& what) {
+  if (context->heap == 0) return;
+  if (context->heap_state == 0) enter(context);
+  const Heap heap{pointer_to_global<u8>(context->heap)};
+  HeapHeader& header = heap.header();
+  switch (what.verb) {
+    case verb::phase:
+      if (thread_rank() == 0) store<Order::release, Scope::device>(&header.phase, static_cast<u32>(what.first));
+      break;
+    case verb::clear:
+      forget_visits(heap, what);
+      walk(heap, what);
+      break;
+    case verb::roots: mark_roots(heap, context, what); break;
+    case verb::visit: visit_for_a_while(heap, context, what); break;
+    case verb::sweep: walk(heap, what); break;
+    case verb::hold:
+      for (u64 i = thread_rank(); i < what.unit_count; i += kGroupThreads)
+        store<Order::relaxed, Scope::device>(heap.table<u32>(header.handle_table) + what.first + i, what.units[i]);
+      break;
+    case verb::scan:
+      mark_words(heap, context, what, pointer_to_global<const u32>(context->arena + what.first), (what.end - what.first) / 4);
+      break;
+    default: break;
+  }
+  if (what.result == nullptr || thread_of(what) != 0) return;
+  what.result[0] = left_to_visit(heap);
+  what.result[1] = load<Order::relaxed, Scope::device>(&header.marked);
+  what.result[2] = load<Order::relaxed, Scope::device>(&header.freed);
+  what.result[3] = load<Order::relaxed, Scope::device>(&header.freed_bytes);
+  what.result[4] = load<Order::relaxed, Scope::device>(&header.used);
+}
+
+}  // namespace dwell::device::heap

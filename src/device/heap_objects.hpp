@@ -1,0 +1,150 @@
+// Objects of the heap: their types, and what a collection needs to be told of them by those who work meanwhile.
+//
+// An object begins with ObjectHeader. Its bit in the slab's map of objects is set when it is made, and cleared by the collection that frees
+// it. Its bit in the map of marks says that the collection under way has reached it. Who sets that bit makes sure that the object is
+// visited: that its references are marked too. Objects to be visited are linked to each other by their headers, so marking takes no memory.
+#pragma once
+
+#include "device/heap.hpp"
+
+namespace dwell::device::heap {
+
+// Where an object's bits are.
+struct Bits {
+  u32* objects;  // null: no object begins there
+  u32* marks;
+  u32 object;
+  u32 mark;
+};
+
+// The bits of what begins at a unit in a slab.
+DWELL_DEVICE Bits bits_in(const Heap& heap, const Class& of, const Place& place) {
+  const u32 bit = bit_of(of, place.slot);
+  return {word_of(heap.objects(place.slab, of), of, place.slot), word_of(heap.marks(place.slab, of), of, place.slot), bit, bit};
+}
+DWELL_DEVICE Bits bits_of_run(const Heap& heap, u32 first) {
+  u32* const word = &heap.page(first).object;
+  return {word, word, object::is, object::marked};
+}
+// Finds the object that begins at any unit, which may be none: a reference that is out of date, or any number.
+DWELL_DEVICE Bits find_object(const Heap& heap, u32 unit, u32 most_pages) {
+  const Place place = find_place(heap, unit, most_pages);
+  Bits bits{};
+  if (place.number == kClasses)
+    bits = bits_of_run(heap, place.slab);
+  else if (place.number < kClasses)
+    bits = bits_in(heap, heap.header().classes[place.number], place);
+  else
+    return bits;
+  if ((load<Order::relaxed, Scope::device>(bits.objects) & bits.object) == 0) bits.objects = nullptr;
+  return bits;
+}
+// Marks an object. False if it was marked before, or there is none.
+DWELL_DEVICE bool mark(const Heap& heap, u32 unit, u32 most_pages) {
+  if (unit == 0) return false;
+  const Bits bits = find_object(heap, unit, most_pages);
+  if (bits.objects == nullptr) return false;
+  if ((load<Order::relaxed, Scope::device>(bits.marks) & bits.mark) != 0) return false;
+  return (fetch_or<Order::relaxed>(bits.marks, bits.mark) & bits.mark) == 0;
+}
+
+DWELL_DEVICE ObjectHeader& header_at(const Heap& heap, u32 unit) { return *reinterpret_cast<ObjectHeader*>(heap.at_unit(unit)); }
+DWELL_DEVICE u32 link_of(const Heap& heap, u32 unit) { return load<Order::relaxed, Scope::device>(&header_at(heap, unit).link); }
+DWELL_DEVICE void set_link(const Heap& heap, u32 unit, u32 next) {
+  store<Order::relaxed, Scope::device>(&header_at(heap, unit).link, next);
+}
+
+// ---- Types ----
+
+DWELL_DEVICE TypeRecord* types_of(const Heap& heap) { return heap.table<TypeRecord>(heap.header().type_table); }
+
+// Returns the number of a type; 0: it has not been declared. Called by any lanes of a warp.
+DWELL_DEVICE u32 find_type(Context* context, u64 key) {
+  if (context->heap == 0) return 0;
+  if (context->heap_state == 0) enter(context);
+  const Heap heap{pointer_to_global<u8>(context->heap)};
+  for (u32 i = 0; i < kMostTypes; ++i) {
+    const u32 at = (static_cast<u32>(key) + i) & (kMostTypes - 1);
+    const u64 found = load<Order::relaxed, Scope::device>(&types_of(heap)[at].key);
+    if (found == key) return at + 1;
+    if (found == 0) return 0;
+  }
+  return 0;
+}
+
+// Declares a type, unless it is declared; returns its number, or 0 when there is no room for it. Called by any lanes of a warp.
+template <class Unused = void>
+DWELL_DEVICE_COLD u32 declare_type(Context* context, const TypeRecord* type) {
+  if (context->heap == 0) return 0;
+  const Heap heap{pointer_to_global<u8>(context->heap)};
+  for (u32 i = 0; i < kMostTypes; ++i) {
+    const u32 at = (static_cast<u32>(type->key) + i) & (kMostTypes - 1);
+    TypeRecord* const place = types_of(heap) + at;
+    const u64 found = compare_exchange<Order::acq_rel>(&place->key, u64{0}, type->key);
+    if (found != 0 && found != type->key) continue;
+    if (found == 0) {
+      // No object of the type is visited before a handshake with this worker: the collector reads the whole record.
+      const u32* const from = reinterpret_cast<const u32*>(type);
+      u32* const to = reinterpret_cast<u32*>(place);
+      for (u32 word = 2; word < sizeof(TypeRecord) / 4; ++word) store<Order::relaxed, Scope::device>(to + word, from[word]);
+      fetch_add<Order::acq_rel>(&heap.header().types, 1U);
+    }
+    return at + 1;
+  }
+  return 0;
+}
+
+// ---- Those who work during a collection ----
+
+// Adds an object that was marked to those to be visited. A few of them lie on a line for all workers.
+DWELL_DEVICE void to_be_visited(const Heap& heap, u32 line, u32 unit) {
+  u32* const first = &heap.header().marked_by[line % kMarkLines].first;
+  u32 before = load<Order::relaxed, Scope::device>(first);
+  for (;;) {
+    set_link(heap, unit, before);
+    // Releases the link; pairs with take_line.
+    const u32 seen = compare_exchange<Order::acq_rel>(first, before, unit);
+    if (seen == before) return;
+    before = seen;
+  }
+}
+
+// Marks what a reference names that is about to be overwritten, or that a task has got as an argument. Called by any lanes of a warp.
+template <class Unused = void>
+DWELL_DEVICE_COLD void before_store(Context* context, u32 unit) {
+  if (context->heap == 0) return;
+  if (context->heap_state == 0) enter(context);
+  if (context->heap_state != 1 + phase::guarding && context->heap_state != 1 + phase::marking) return;
+  const Heap heap{pointer_to_global<u8>(context->heap)};
+  if (mark(heap, unit, context->heap_pages)) to_be_visited(heap, context->heap_worker, unit);
+}
+
+// Allocates an object of a type: `bytes` with its header. Returns its unit, or 0 when there is no room. Called by any lanes of a warp.
+DWELL_DEVICE u32 make_object(Context* context, u64 bytes, u32 type) {
+  const Heap heap{pointer_to_global<u8>(context->heap)};
+  u32 unit = 0;
+  Bits bits{};
+  if (bytes > kLargestClass) {
+    unit = take_run(heap, bytes);
+    if (unit != 0) bits = bits_of_run(heap, unit >> kPageUnitsShift);
+  } else {
+    const u32 number = class_of_size(static_cast<u32>(bytes));
+    unit = take_slot(heap, context, number);
+    const Class& of = heap.header().classes[number];
+    if (unit != 0) bits = bits_in(heap, of, place_in(of, number, unit));
+  }
+  if (unit == 0) return 0;
+  store<Order::relaxed, Scope::device>(&header_at(heap, unit).type, type);
+  const bool marked = context->heap_state >= 1 + phase::marking;
+  if (!marked) {
+    fetch_or<Order::relaxed>(bits.objects, bits.object);
+    return unit;
+  }
+  // The mark comes first: who sees an object without it frees it. Pairs with the sweep.
+  fetch_or<Order::relaxed>(bits.marks, bits.mark);
+  fence<Scope::device>();
+  fetch_or<Order::acq_rel>(bits.objects, bits.object);
+  return unit;
+}
+
+}  // namespace dwell::device::heap
