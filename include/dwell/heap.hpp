@@ -1,13 +1,18 @@
 // Memory that operators allocate, as the host sees it.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <span>
+#include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
+#include <dwell/device/object.hpp>
 #include <dwell/device/ref.hpp>
 #include <dwell/error.hpp>
 
@@ -54,6 +59,8 @@ struct HeapStatistics {
   std::size_t used = 0;      // bytes of these in slabs and in large allocations
   std::size_t tables = 0;    // bytes of these for the heap's own tables
   std::uint64_t large = 0;   // allocations larger than the largest class
+  std::uint64_t types = 0;   // of objects, that were made
+  std::uint64_t collections = 0;
   std::vector<HeapClassStatistics> classes;
 
   // Bytes of live slots, of all classes.
@@ -62,6 +69,33 @@ struct HeapStatistics {
     for (const HeapClassStatistics& one : classes) all += one.live * one.size;
     return all;
   }
+};
+
+// What a collection has done.
+struct HeapCollection {
+  std::uint64_t marked = 0;       // objects that were found reachable, without those made meanwhile
+  std::uint64_t freed = 0;        // objects
+  std::uint64_t freed_bytes = 0;  // of their slots
+  std::uint32_t slices = 0;       // tasks that it took
+  std::chrono::nanoseconds duration{0};
+};
+
+// An object that the host holds: the collector keeps it, and what it leads to, as long as a copy of the handle lives. May outlive the
+// runtime. Copies may be made and dropped in any thread.
+template <class T>
+class Handle {
+ public:
+  Handle() = default;
+  // A reference to the object, for operators.
+  Ref<T> ref() const { return ref_; }
+  explicit operator bool() const { return static_cast<bool>(ref_); }
+
+ private:
+  friend class Heap;
+  Handle(Ref<T> ref, std::shared_ptr<void> entry) : ref_(ref), entry_(std::move(entry)) {}
+
+  Ref<T> ref_{};
+  std::shared_ptr<void> entry_;
 };
 
 // What Heap::verify has found.
@@ -80,12 +114,12 @@ class Heap {
 
   // Allocates a T and copies `value` into it. Whoever frees it, an operator or the host.
   template <class T>
-  Ref<T> make(const T& value) {
+  requires(!device::ObjectOf<T>::is) Ref<T> make(const T& value) {
     return make(std::span<const T>(&value, 1)).front();
   }
   // Allocates one T for each value. Throws errc::out_of_memory when not all have room; then it has allocated none.
   template <class T>
-  std::vector<Ref<T>> make(std::span<const T> values) {
+  requires(!device::ObjectOf<T>::is) std::vector<Ref<T>> make(std::span<const T> values) {
     static_assert(std::is_trivially_copyable_v<T>, "objects of the heap are moved as bytes: T is trivially copyable");
     std::vector<Ref<T>> refs;
     refs.reserve(values.size());
@@ -93,6 +127,36 @@ class Heap {
     for (std::size_t i = 0; i < values.size(); ++i) write(refs[i], values[i]);
     return refs;
   }
+  // Makes an object of a type that DWELL_OBJECT declares, and holds it.
+  template <class T>
+  requires(device::ObjectOf<T>::is) Handle<T> make(const T& value) {
+    auto [unit, entry] = make_object(device::ObjectOf<T>::record(), std::as_bytes(std::span(&value, 1)));
+    return Handle<T>(Ref<T>::at(unit), std::move(entry));
+  }
+  // Holds an object that is reachable at the time of the call.
+  template <class T>
+  Handle<T> hold(Ref<T> ref) {
+    return Handle<T>(ref, hold_unit(ref.unit()));
+  }
+  // Returns the root of this name: an object with one reference, which the heap holds for ever. Operators take it as an argument: see
+  // Root. The same name gives the same root.
+  template <class T>
+  Root<T> root(std::string_view name) {
+    return root_unit(name).as<Cell<T>>();
+  }
+  // Overwrites a reference in an object, as Field::publish.
+  template <class T, class U>
+  void set(Ref<T> object, Field<U> T::*field, Ref<U> ref) {
+    alignas(T) const std::byte place[sizeof(T)] = {};
+    const auto* const at = reinterpret_cast<const std::byte*>(&(reinterpret_cast<const T*>(place)->*field));
+    store_unit(object.unit(), device::Before<T>::bytes + static_cast<std::uint32_t>(at - place), ref.unit());
+  }
+
+  // Frees all objects that were unreachable at the call: no root, no handle, no argument of a task in flight (also of nodes of graphs), and
+  // no object that is reachable refers to them. References in buffers do not count, nor those among the arguments beyond 372 bytes.
+  // Returns when that is done; tasks run meanwhile. Waits for the tasks that run at the call, and for a few later ones.
+  HeapCollection collect();
+
   // Allocates uninitialised memory. `alignment`: a power of two of at most 4096.
   Ref<void> allocate(std::size_t bytes, std::size_t alignment = 16) { return Ref<void>::at(allocate_units(1, bytes, alignment).front()); }
 
@@ -116,11 +180,11 @@ class Heap {
   template <class T>
   T read(Ref<T> ref) const {
     T value;
-    read_bytes(ref.unit(), 0, std::as_writable_bytes(std::span(&value, 1)));
+    read_bytes(ref.unit(), device::Before<T>::bytes, std::as_writable_bytes(std::span(&value, 1)));
     return value;
   }
   template <class T>
-  void write(Ref<T> ref, const T& value) {
+  requires(!device::ObjectOf<T>::is) void write(Ref<T> ref, const T& value) {
     write_bytes(ref.unit(), 0, std::as_bytes(std::span(&value, 1)));
   }
   // The same with bytes, from `offset` bytes on.
@@ -138,6 +202,15 @@ class Heap {
   void free_units(std::span<const std::uint32_t> units);
   void read_bytes(std::uint32_t unit, std::size_t offset, std::span<std::byte> bytes) const;
   void write_bytes(std::uint32_t unit, std::size_t offset, std::span<const std::byte> bytes);
+
+  struct Made {
+    std::uint32_t unit;
+    std::shared_ptr<void> entry;
+  };
+  Made make_object(const device::TypeRecord& type, std::span<const std::byte> value);
+  std::shared_ptr<void> hold_unit(std::uint32_t unit);
+  Ref<void> root_unit(std::string_view name);
+  void store_unit(std::uint32_t object, std::uint32_t offset, std::uint32_t unit);
 
   std::shared_ptr<runtime::Core> core() const;
 

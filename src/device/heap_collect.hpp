@@ -29,10 +29,12 @@ namespace verb {
 inline constexpr u32 phase = 0;   // sets the phase to `first`
 inline constexpr u32 clear = 1;   // removes the marks in pages [first, end), a part each group, and forgets what was to be visited
 inline constexpr u32 roots = 2;   // marks `units`, which may be any numbers, the handles in [first, end), and what the arena's tasks name
-inline constexpr u32 visit = 3;   // visits objects for a while; result[0]: objects that still are to be visited, about; 0: there are none
+inline constexpr u32 visit = 3;   // visits objects for a while; until time is over
 inline constexpr u32 sweep = 4;   // frees objects without a mark in pages [first, end)
 inline constexpr u32 hold = 5;    // stores `units` in the handles from `first` on
 inline constexpr u32 scan = 6;    // marks what words of the arena name, from byte `first` to `end`
+inline constexpr u32 look = 7;    // only tells, as all do: objects to be visited, marked, freed, bytes freed, pages in use, HeapHeader::top
+inline constexpr u32 threshold = 8;  // sets HeapHeader::threshold to `first`
 }  // namespace verb
 
 // ---- Objects to be visited ----
@@ -179,23 +181,53 @@ DWELL_DEVICE u64 left_to_visit(const Heap& heap) {
 
 // ---- Roots ----
 
-// Marks what these words name, which may be any numbers.
+// Marks what a word names, which may be any number.
+DWELL_DEVICE bool mark_word(const Heap& heap, Context* context, const Collect& what, const u32* word) {
+  const u32 unit = load<Order::relaxed, Scope::device>(word);
+  if (unit >> kPageUnitsShift < heap.header().first_page || !mark(heap, unit, context->heap_pages)) return false;
+  to_be_visited(heap, thread_of(what), unit);
+  return true;
+}
 DWELL_DEVICE void mark_words(const Heap& heap, Context* context, const Collect& what, const u32* words, u64 count) {
   const u64 step = static_cast<u64>(what.groups) * kGroupThreads;
   u64 marked = 0;
   for (u64 i = thread_of(what); i < count; i += step) {
-    const u32 unit = load<Order::relaxed, Scope::device>(words + i);
-    if (unit >> kPageUnitsShift < heap.header().first_page || !mark(heap, unit, context->heap_pages)) continue;
-    to_be_visited(heap, thread_of(what), unit);
-    ++marked;
+    if (mark_word(heap, context, what, words + i)) ++marked;
   }
   if (marked != 0) fetch_add<Order::relaxed>(&heap.header().marked, marked);
+}
+
+// Marks what tasks name that operators have made, and what gangs have kept that yielded.
+DWELL_DEVICE u64 mark_in_arena(const Heap& heap, Context* context, const Collect& what) {
+  if (context->arena == 0) return 0;
+  const u8* const base = pointer_to_global<const u8>(context->arena);
+  const ArenaHeader& layout = *reinterpret_cast<const ArenaHeader*>(base);
+  const Control& control = *reinterpret_cast<const Control*>(base + layout.control);
+  const Spawned* const records = reinterpret_cast<const Spawned*>(base + layout.spawned);
+  const GangState* const gangs = reinterpret_cast<const GangState*>(base + layout.gang_states);
+  const u32 step = what.groups * kGroupThreads;
+  u64 marked = 0;
+  const u32 used = load<Order::relaxed, Scope::device>(&control.lists.fresh);
+  for (u32 i = thread_of(what); i < used && i < layout.spawned_records; i += step) {
+    if (load<Order::relaxed, Scope::device>(&records[i].parent) == Spawned::kNobody) continue;
+    const u32* const words = reinterpret_cast<const u32*>(&records[i].task);
+    for (u32 word = 0; word < sizeof(Slot) / 4; ++word)
+      if (mark_word(heap, context, what, words + word)) ++marked;
+  }
+  for (u32 i = thread_of(what); i >> layout.ring_shift == 0; i += step) {
+    if (load<Order::relaxed, Scope::device>(&gangs[i].resumed) == 0) continue;
+    for (u32 word = 0; word < kGangStateWords; ++word)
+      if (mark_word(heap, context, what, gangs[i].word + word)) ++marked;
+  }
+  return marked;
 }
 
 template <class Unused = void>
 DWELL_DEVICE_COLD void mark_roots(const Heap& heap, Context* context, const Collect& what) {
   mark_words(heap, context, what, what.units, what.unit_count);
   mark_words(heap, context, what, heap.table<u32>(heap.header().handle_table) + what.first, what.end - what.first);
+  const u64 marked = mark_in_arena(heap, context, what);
+  if (marked != 0) fetch_add<Order::relaxed>(&heap.header().marked, marked);
 }
 
 // ---- Slabs ----
@@ -281,6 +313,9 @@ DWELL_DEVICE_COLD void collect(Context* context, const Collect& what) {
       forget_visits(heap, what);
       walk(heap, what);
       break;
+    case verb::threshold:
+      if (thread_rank() == 0) store<Order::relaxed, Scope::device>(&header.threshold, static_cast<u32>(what.first));
+      break;
     case verb::roots: mark_roots(heap, context, what); break;
     case verb::visit: visit_for_a_while(heap, context, what); break;
     case verb::sweep: walk(heap, what); break;
@@ -299,6 +334,7 @@ DWELL_DEVICE_COLD void collect(Context* context, const Collect& what) {
   what.result[2] = load<Order::relaxed, Scope::device>(&header.freed);
   what.result[3] = load<Order::relaxed, Scope::device>(&header.freed_bytes);
   what.result[4] = load<Order::relaxed, Scope::device>(&header.used);
+  what.result[5] = load<Order::relaxed, Scope::device>(&header.top);
 }
 
 }  // namespace dwell::device::heap

@@ -39,7 +39,7 @@ class HeapCollectTest : public test::HeapFixture {
 
   // Does a part of a collection, as the last worker.
   void part(u32 verb, u64 first = 0, u64 end = 0, const std::vector<u32>& units = {}) {
-    u64 result[5] = {};
+    u64 result[6] = {};
     Collect what{verb, 0, 1, ticks_, first, end, units.data(), units.size(), result};
     heap::collect(&contexts_[workers_ - 1], what);
     left_ = result[0];
@@ -104,7 +104,7 @@ class HeapCollectTest : public test::HeapFixture {
   Ref<Node> node(u32 worker, Ref<Node> left = {}, Ref<Node> right = {}) {
     const Group g = group(worker);
     const Ref<Node> made = g.make<Node>(left, right, u64{0});
-    if (made) g.at(made)->mark = kLive ^ made.unit();
+    if (made) store<Order::relaxed, Scope::device>(&g.at(made)->mark, kLive ^ made.unit());
     return made;
   }
 
@@ -230,7 +230,7 @@ TEST_F(HeapCollectTest, NothingThatIsReachableIsFreed) {
     std::minstd_rand random(me + 1);
     const Group g = group(me);
     const auto check = [&](Ref<Node> ref) {
-      if (g.at(ref)->mark != (kLive ^ ref.unit())) ++mistakes;
+      if (load<Order::relaxed, Scope::device>(&g.at(ref)->mark) != (kLive ^ ref.unit())) ++mistakes;
     };
     std::vector<u32> plain;
     while (!stop) {
@@ -246,25 +246,25 @@ TEST_F(HeapCollectTest, NothingThatIsReachableIsFreed) {
       // A task. Its only references are those that it loads and makes. Others move references at the same time.
       const Array<Node>& mine = *g.at(arrays[random() % kMutators]);
       Field<Node>& slot = (*g.at(arrays[random() % kMutators]))[1 + random() % (kSlots - 1)];
-      Ref<Node> at = mine[0].get();
-      for (u32 depth = random() % kSpine; depth != 0; --depth) at = g.at(at)->left.get();
+      Ref<Node> at = mine[0].acquire();
+      for (u32 depth = random() % kSpine; depth != 0; --depth) at = g.at(at)->left.acquire();
       check(at);
       Field<Node>& from = g.at(at)->right;
-      const Ref<Node> payload = from.get();
+      const Ref<Node> payload = from.acquire();
       ++moves_;
       if (payload) {
         check(payload);
-        from.set(g, {});
-        const Ref<Node> inner = g.at(payload)->left.get();
+        from.publish(g, {});
+        const Ref<Node> inner = g.at(payload)->left.acquire();
         if (random() % 2 == 0)
-          slot.set(g, payload);
+          slot.publish(g, payload);
         else
-          slot.set(g, inner ? inner : node(me, payload));  // by way of a new object, or without the one around it
+          slot.publish(g, inner ? inner : node(me, payload));  // by way of a new object, or without the one around it
       } else {
-        const Ref<Node> back = slot.get();
+        const Ref<Node> back = slot.acquire();
         if (back) check(back);
-        from.set(g, back ? back : node(me, node(me)));
-        slot.set(g, {});
+        from.publish(g, back ? back : node(me, node(me)));
+        slot.publish(g, {});
       }
       for (u32 i = 0; i < 3; ++i) {
         const u32 unit = heap::allocate(&contexts_[me], sizeof(ObjectHeader) + sizeof(Node));

@@ -201,6 +201,7 @@ struct alignas(128) HeapHeader {
   u32 types;      // that were declared
   u32 threshold;  // pages in use beyond which a collection is wanted
   u32 published;  // entries of chain_table in use, about
+  u64 top;        // page behind the last one that was ever in use
   u64 marked;     // objects that the collection under way has reached
   u64 freed;      // and freed
   u64 freed_bytes;

@@ -40,6 +40,50 @@ DWELL_OPERATOR(dwell_heap_free)(dwell::Group g, dwell::Span<const dwell::u32> un
 }
 )";
 
+// Parts of collections.
+constexpr const char* kHeapCollect = R"(
+DWELL_OPERATOR(dwell_heap_collect)(dwell::Group g, dwell::u32 verb, dwell::u32 ticks, dwell::u64 first, dwell::u64 end,
+                                   dwell::Span<const dwell::u32> units, dwell::Span<dwell::u64> told) {
+  const dwell::device::Collect what{verb, g.index(), g.count(), ticks, first, end, units.data(), units.size(), told.data()};
+  dwell::device::HeapCalls::collect(dwell::device::HeapCalls::context(g), what);
+}
+)";
+// Makes an object of the type whose record comes first in `data`, then its members, and holds it.
+constexpr const char* kHeapMake = R"(
+DWELL_OPERATOR(dwell_heap_make)(dwell::Group g, dwell::u32 bytes, dwell::u32 handle, dwell::Span<const dwell::u64> data,
+                                dwell::Span<dwell::u32> made) {
+  if (g.rank() != 0) return;
+  dwell::device::Context* const context = dwell::device::HeapCalls::context(g);
+  const dwell::device::TypeRecord record = *reinterpret_cast<const dwell::device::TypeRecord*>(data.data());
+  dwell::u32 type = dwell::device::HeapCalls::find_type(context, record.key);
+  if (type == 0) type = dwell::device::HeapCalls::declare_type(context, &record);
+  const dwell::u32 unit = type == 0 ? 0 : dwell::device::HeapCalls::make_object(context, record.bytes, type);
+  made[0] = unit;
+  if (unit == 0) return;
+  dwell::u8* const to = g.at(dwell::Ref<dwell::u8>::at(unit)) + (record.bytes - bytes);
+  const dwell::u8* const from = reinterpret_cast<const dwell::u8*>(data.data()) + sizeof(record);
+  for (dwell::u32 i = 0; i < bytes; ++i) to[i] = from[i];
+  // The collector's verb `hold`.
+  const dwell::device::Collect hold{5, 0, 1, 0, handle, handle + 1, made.data(), 1, nullptr};
+  dwell::device::HeapCalls::collect(context, hold);
+}
+)";
+constexpr const char* kHeapHold = R"(
+DWELL_OPERATOR(dwell_heap_hold)(dwell::Group g, dwell::u32 handle, dwell::Span<const dwell::u32> unit) {
+  const dwell::device::Collect hold{5, 0, 1, 0, handle, handle + 1, unit.data(), 1, nullptr};
+  if (g.rank() == 0) dwell::device::HeapCalls::before_store(dwell::device::HeapCalls::context(g), unit[0]);
+  g.sync();
+  dwell::device::HeapCalls::collect(dwell::device::HeapCalls::context(g), hold);
+}
+)";
+// Overwrites a reference in an object.
+constexpr const char* kHeapStore = R"(
+DWELL_OPERATOR(dwell_heap_store)(dwell::Group g, dwell::u32 object, dwell::u32 offset, dwell::u32 unit) {
+  if (g.rank() != 0) return;
+  reinterpret_cast<dwell::Field<dwell::u8>*>(g.at(dwell::Ref<dwell::u8>::at(object)) + offset)->publish(g, dwell::Ref<dwell::u8>::at(unit));
+}
+)";
+
 }  // namespace
 
 Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
@@ -78,7 +122,10 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
                               warn,
                               options_.limits,
                               {&observation_->meters(), flight_.get(), &observation_->events()},
-                              [this] { heap_->ensure(); }};
+                              [this] {
+                                heap_->ensure();
+                                if (collector_ != nullptr) collector_->watch();
+                              }};
   if (info_.on_host) settings.tier = Tier::relocatable;
   registry_ = std::make_unique<Registry>(std::move(opened.compiler), *backend_, keeper(), queue(), shell_, std::move(settings));
   if (options_.priorities) registry_->need(device::part::levels);
@@ -96,6 +143,8 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
       options_.device_memory);
   tasks_.emplace(Tasks::Parts{this, options_, OpenCheck(keeper(), *shell_), *backend_, devices_, device(), graphs_, *observation_,
                               *registry_, *kernels_, *completions_, *buffers_, warn});
+  collector_ = std::make_unique<Collector>(
+      Collector::Parts{*backend_, *heap_, device(), graphs_, *tasks_, [this] { return heap_operator(HeapOperator::collect); }, warn});
   inspector_ = std::make_unique<Inspector>(
       *backend_, keeper(), registry_->table(),
       Inspector::Tell{[this] { return metrics(); }, [this] { return info(); }, [this] { return diagnose(); }}, warn, runtime);
@@ -109,6 +158,8 @@ Core::~Core() {
   published_.reset();
   observation_->end_timeline();
   tasks_->watch().stop();
+  collector_->stop();
+  collector_->finish();
   registry_->close();
   notifier().finish();
   host_calls().finish();
@@ -152,13 +203,26 @@ Preemption Core::preempt(unsigned priority, std::chrono::nanoseconds timeout) {
   return tasks_->preemptor()->preempt(priority, timeout);
 }
 
-Core::HeapOperators Core::heap_operators() {
+std::shared_ptr<detail::DefinitionState> Core::heap_operator(HeapOperator which) {
+  struct Known {
+    const char* name;
+    const char* text;
+  };
+  static constexpr Known kKnown[kHeapOperators] = {{"dwell_heap_allocate", kHeapAllocate}, {"dwell_heap_free", kHeapFree},
+                                                   {"dwell_heap_collect", kHeapCollect},   {"dwell_heap_make", kHeapMake},
+                                                   {"dwell_heap_hold", kHeapHold},         {"dwell_heap_store", kHeapStore}};
   check_open();
+  const auto number = static_cast<std::size_t>(which);
   const Lock lock(heap_mutex_);
-  // Each by itself: one may be there when the other has failed.
-  if (heap_operators_.allocate == nullptr) heap_operators_.allocate = registry_->define("dwell_heap_allocate", Source{kHeapAllocate}, {});
-  if (heap_operators_.free == nullptr) heap_operators_.free = registry_->define("dwell_heap_free", Source{kHeapFree}, {});
-  return heap_operators_;
+  std::shared_ptr<detail::DefinitionState>& made = heap_operators_[number];
+  if (made == nullptr) made = registry_->define(kKnown[number].name, Source{kKnown[number].text}, {});
+  return made;
+}
+
+HeapCollection Core::collect_heap() {
+  check_open();
+  if (Recorder::of(this) != nullptr) throw Error(errc::unsupported, "capture: Heap::collect runs tasks now: call it outside");
+  return collector_->collect();
 }
 
 void Core::read_heap(std::uint32_t unit, std::size_t offset, std::span<std::byte> bytes) {
@@ -223,6 +287,7 @@ void Core::park() {
 
 void Core::close(Close how) {
   check_outside("`close`");
+  collector_->stop();
   end_observation();
   shell_->lineage->closed.store(true);
   shell_->enter(detail::Stage::closing);
@@ -281,6 +346,7 @@ void Core::give_up() {
     shell_->next_position = device::align_up(queue().tail(), device::kWindow);
   }
   shell_->enter(detail::Stage::closing);
+  collector_->stop();
   end_observation();
   tasks_->watch().stop();
   registry_->close();
@@ -309,6 +375,7 @@ void Core::check_outside(const char* call) const {
 }
 
 void Core::leave(std::optional<Error> failure, detail::Stage to) noexcept {
+  collector_->finish();
   observation_->log().finish();
   modules().close();
   buffers_->close();  // before the core is destroyed: without it they would stay on the list

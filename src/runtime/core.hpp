@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -21,6 +22,7 @@
 
 #include "backend/backend.hpp"
 #include "live/published.hpp"
+#include "runtime/collect/collector.hpp"
 #include "runtime/complete/completions.hpp"
 #include "runtime/device/devices.hpp"
 #include "runtime/generation/open_check.hpp"
@@ -151,12 +153,13 @@ class Core {
   void park();
 
   HeapMemory& heap() { return *heap_; }
-  // The operators that allocate and free for the host, defined at the first call. Throws as Registry::define.
-  struct HeapOperators {
-    std::shared_ptr<detail::DefinitionState> allocate;
-    std::shared_ptr<detail::DefinitionState> free;
-  };
-  HeapOperators heap_operators();
+  // The operators that work on the heap for the host, each defined at the first call. Throws as Registry::define.
+  enum class HeapOperator : std::uint8_t { allocate, free, collect, make, hold, store };
+  static constexpr std::size_t kHeapOperators = 6;
+  std::shared_ptr<detail::DefinitionState> heap_operator(HeapOperator which);
+  Collector& collector() { return *collector_; }
+  // As Heap::collect.
+  HeapCollection collect_heap();
   // Copies bytes of the heap, as Heap::read and write.
   void read_heap(std::uint32_t unit, std::size_t offset, std::span<std::byte> bytes);
   void write_heap(std::uint32_t unit, std::size_t offset, std::span<const std::byte> bytes);
@@ -221,12 +224,13 @@ class Core {
   std::unique_ptr<Observation> observation_;
   std::unique_ptr<HeapMemory> heap_;
   Mutex heap_mutex_;  // held while its operators are defined
-  HeapOperators heap_operators_ DWELL_GUARDED_BY(heap_mutex_);
+  std::array<std::shared_ptr<detail::DefinitionState>, kHeapOperators> heap_operators_ DWELL_GUARDED_BY(heap_mutex_);
   std::unique_ptr<Registry> registry_;
   std::unique_ptr<Kernels> kernels_;
   std::unique_ptr<Completions> completions_;
   std::unique_ptr<Buffers> buffers_;
   std::optional<Tasks> tasks_;  // in place, one indirection less for submitters
+  std::unique_ptr<Collector> collector_;
   std::unique_ptr<Inspector> inspector_;
   std::unique_ptr<live::Published> published_;  // null when the runtime is not published
 };

@@ -155,6 +155,15 @@ class Graphs {
     return at == execs_.end() ? std::string() : at->second.name;
   }
 
+  // Returns where execs lie: their offsets in the arena, and their bytes.
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> places() const {
+    const Lock lock(mutex_);
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> all;
+    all.reserve(execs_.size());
+    for (const auto& [offset, entry] : execs_) all.emplace_back(offset, entry.bytes);
+    return all;
+  }
+
   // The place of an exec.
   struct Place {
     std::shared_ptr<const Exec> exec;  // null when there is none

@@ -111,6 +111,7 @@ ROOMS = {
     "inspect": "the runtime's structures and variables of operators, as values",
     "watch": "who waits for whom",
     "tasks": "tasks as their tickets know them",
+    "collect": "collections of the heap, and what the host holds of it",
     "core": "joins the rooms above: a runtime that is open",
     "generations": "opens runtimes, and again those that have lost their device",
     "api": "the implementation behind the public headers",

@@ -133,17 +133,28 @@ DWELL_DEVICE void* operator new(decltype(sizeof(0)), dwell::device::Here, void* 
 
 namespace dwell {
 
+namespace device {
+// Before a reference to an object is overwritten. One test while no collection runs.
+DWELL_DEVICE void guard(const Group& g, u32 unit) {
+  Context* const context = HeapCalls::context(g);
+  if (context->heap_state != kHeapAtRest) HeapCalls::before_store(context, unit);
+}
+}  // namespace device
+
 template <class T>
 DWELL_DEVICE void Field<T>::set(Group g, Ref<T> ref) {
-  device::Context* const context = device::HeapCalls::context(g);
-  if (context->heap_state != device::kHeapAtRest) device::HeapCalls::before_store(context, get().unit());
+  device::guard(g, get().unit());
   device::store<device::Order::relaxed, device::Scope::device>(&unit_, ref.unit());
 }
 template <class T>
+DWELL_DEVICE void Field<T>::publish(Group g, Ref<T> ref) {
+  device::guard(g, get().unit());
+  device::store<device::Order::release, device::Scope::device>(&unit_, ref.unit());
+}
+template <class T>
 DWELL_DEVICE Ref<T> Field<T>::compare_exchange(Group g, Ref<T> expected, Ref<T> desired) {
-  device::Context* const context = device::HeapCalls::context(g);
-  // What is there is kept, whether or not it is overwritten.
-  if (context->heap_state != device::kHeapAtRest) device::HeapCalls::before_store(context, expected.unit());
+  // Before the exchange, whether or not that succeeds: afterwards, nothing may lead to it.
+  device::guard(g, expected.unit());
   return Ref<T>::at(device::compare_exchange<device::Order::acq_rel>(&unit_, expected.unit(), desired.unit()));
 }
 

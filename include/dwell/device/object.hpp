@@ -122,9 +122,13 @@ class Field {
 
   // Returns the reference. By any thread.
   DWELL_DEVICE Ref<T> get() const { return Ref<T>::at(device::load<device::Order::relaxed, device::Scope::device>(&unit_)); }
-  // Overwrites the reference. By any thread of an operator; threads that may do so at the same time agree by compare_exchange.
+  // Overwrites the reference. By any thread of an operator; of threads that may do so at the same time, one wins.
   DWELL_DEVICE void set(Group g, Ref<T> ref);
-  // Stores `desired` if `expected` is there. Returns what was there.
+  // The same among tasks that run at the same time: whoever gets the reference by acquire sees what was stored before publish. On a GPU
+  // they cost more.
+  DWELL_DEVICE Ref<T> acquire() const { return Ref<T>::at(device::load<device::Order::acquire, device::Scope::device>(&unit_)); }
+  DWELL_DEVICE void publish(Group g, Ref<T> ref);
+  // Stores `desired` if `expected` is there. Returns what was there. Acquires and releases.
   DWELL_DEVICE Ref<T> compare_exchange(Group g, Ref<T> expected, Ref<T> desired);
 
  private:
@@ -148,6 +152,18 @@ class Array {
   u32 reserved_;
 };
 
+// One reference. Root<T> names such an object that the host's heap holds by a name: g.at(root)->ref.get().
+template <class T>
+struct Cell {
+  Field<T> ref;
+};
+template <class T>
+using Root = Ref<Cell<T>>;
+
+template <class T>
+DWELL_HOST_DEVICE device::TypeRecord dwell_object_record(Cell<T>*) {
+  return device::type_record<Cell<T>>("cell", device::Places<1>{{0}}, 1);
+}
 template <class T>
 DWELL_HOST_DEVICE device::TypeRecord dwell_object_record(Array<T>*) {
   return device::type_record<Array<T>>("array", device::Places<1>{{sizeof(Array<T>)}}, 1, sizeof(Field<T>));

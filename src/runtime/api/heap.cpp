@@ -1,7 +1,9 @@
 #include <dwell/heap.hpp>
 
 #include <algorithm>
+#include <cstring>
 #include <string>
+#include <utility>
 
 #include <dwell/runtime.hpp>
 
@@ -14,9 +16,19 @@ namespace {
 using Allocate = Operator<void(std::uint64_t, std::uint32_t, Span<std::uint32_t>)>;
 using Free = Operator<void(Span<const std::uint32_t>)>;
 
-// A definition's first instance, which owns the whole.
-std::shared_ptr<detail::OperatorState> first_of(const std::shared_ptr<detail::DefinitionState>& definition) {
+using Make = Operator<void(std::uint32_t, std::uint32_t, Span<const std::uint64_t>, Span<std::uint32_t>)>;
+using Hold = Operator<void(std::uint32_t, Span<const std::uint32_t>)>;
+using Store = Operator<void(std::uint32_t, std::uint32_t, std::uint32_t)>;
+
+// One of the heap's operators: the definition's first instance, which owns the whole.
+std::shared_ptr<detail::OperatorState> operator_of(runtime::Core& core, runtime::Core::HeapOperator which) {
+  const std::shared_ptr<detail::DefinitionState> definition = core.heap_operator(which);
   return {definition, &definition->instances.front()};
+}
+
+// An entry of the table of handles, released with its last owner.
+std::shared_ptr<void> owned(const std::shared_ptr<runtime::Handles>& handles, std::uint32_t entry) {
+  return {handles.get(), [handles, entry](void*) { handles->release(entry); }};
 }
 
 }  // namespace
@@ -26,7 +38,7 @@ std::vector<std::uint32_t> Heap::allocate_units(std::size_t count, std::size_t b
     throw Error(errc::invalid_argument, "an alignment of " + std::to_string(alignment) + ": give a power of two of at most 4096");
   std::vector<std::uint32_t> units(count);
   if (count == 0) return units;
-  const Allocate allocate(Runtime::handle_of(first_of(core()->heap_operators().allocate)));
+  const Allocate allocate(Runtime::handle_of(operator_of(*core(), runtime::Core::HeapOperator::allocate)));
   const Buffer<std::uint32_t> into = runtime_->allocate<std::uint32_t>(count, Memory::host);
   runtime_->submit(allocate, std::uint64_t{bytes}, static_cast<std::uint32_t>(alignment), into).wait();
   into.read(std::span(units));
@@ -42,7 +54,7 @@ std::vector<std::uint32_t> Heap::allocate_units(std::size_t count, std::size_t b
 
 void Heap::free_units(std::span<const std::uint32_t> units) {
   if (units.empty()) return;
-  const Free free(Runtime::handle_of(first_of(core()->heap_operators().free)));
+  const Free free(Runtime::handle_of(operator_of(*core(), runtime::Core::HeapOperator::free)));
   Buffer<std::uint32_t> from = runtime_->allocate<std::uint32_t>(units.size(), Memory::host);
   from.write(units);
   runtime_->submit(free, from).wait();
@@ -54,7 +66,62 @@ void Heap::write_bytes(std::uint32_t unit, std::size_t offset, std::span<const s
   core()->write_heap(unit, offset, bytes);
 }
 
-HeapStatistics Heap::statistics() const { return core()->heap().statistics(); }
+Heap::Made Heap::make_object(const device::TypeRecord& type, std::span<const std::byte> value) {
+  const auto core = this->core();
+  const Make make(Runtime::handle_of(operator_of(*core, runtime::Core::HeapOperator::make)));
+  const std::shared_ptr<runtime::Handles> handles = core->collector().handles();
+  const std::uint32_t entry = handles->take();
+  std::shared_ptr<void> owner = owned(handles, entry);
+  std::vector<std::uint64_t> words((sizeof(type) + value.size() + 7) / 8);
+  std::memcpy(words.data(), &type, sizeof(type));
+  std::memcpy(reinterpret_cast<std::byte*>(words.data()) + sizeof(type), value.data(), value.size());
+  Buffer<std::uint64_t> data = runtime_->allocate<std::uint64_t>(words.size(), Memory::host);
+  data.write(std::span<const std::uint64_t>(words));
+  const Buffer<std::uint32_t> made = runtime_->allocate<std::uint32_t>(1, Memory::host);
+  runtime_->submit(make, static_cast<std::uint32_t>(value.size()), entry, data, made).wait();
+  std::uint32_t unit = 0;
+  made.read(std::span(&unit, 1));
+  if (unit == 0)
+    throw Error(errc::out_of_memory, "the heap has no room for an object of " + std::to_string(type.bytes) +
+                                         " bytes; drop what is not needed, or raise the option heap.reserve");
+  return {unit, std::move(owner)};
+}
+
+std::shared_ptr<void> Heap::hold_unit(std::uint32_t unit) {
+  const auto core = this->core();
+  const Hold hold(Runtime::handle_of(operator_of(*core, runtime::Core::HeapOperator::hold)));
+  const std::shared_ptr<runtime::Handles> handles = core->collector().handles();
+  const std::uint32_t entry = handles->take();
+  std::shared_ptr<void> owner = owned(handles, entry);
+  Buffer<std::uint32_t> units = runtime_->allocate<std::uint32_t>(1, Memory::host);
+  units.write(std::span<const std::uint32_t>(&unit, 1));
+  runtime_->submit(hold, entry, units).wait();
+  return owner;
+}
+
+Ref<void> Heap::root_unit(std::string_view name) {
+  const auto core = this->core();
+  return core->collector().root(std::string(name), [this] {
+    const Handle<Cell<void>> cell = make(Cell<void>{Ref<void>{}});
+    return runtime::Collector::RootCell{cell.ref_.unit(), cell.entry_};
+  });
+}
+
+void Heap::store_unit(std::uint32_t object, std::uint32_t offset, std::uint32_t unit) {
+  const auto core = this->core();
+  static_cast<void>(core->heap().address_of(object, offset, sizeof(unit)));  // refuses what is no reference
+  const Store store(Runtime::handle_of(operator_of(*core, runtime::Core::HeapOperator::store)));
+  runtime_->submit(store, object, offset, unit).wait();
+}
+
+HeapCollection Heap::collect() { return core()->collect_heap(); }
+
+HeapStatistics Heap::statistics() const {
+  const auto core = this->core();
+  HeapStatistics now = core->heap().statistics();
+  now.collections = core->collector().count();
+  return now;
+}
 
 HeapVerification Heap::verify() { return core()->heap().verify(); }
 

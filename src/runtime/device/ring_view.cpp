@@ -50,4 +50,13 @@ std::optional<RingView::Task> RingView::at(std::uint64_t position) const {
   return task;
 }
 
+std::uint32_t RingView::add_arguments(std::uint64_t position, std::vector<std::uint32_t>& to) const {
+  const std::optional<Header> header = header_at(position);
+  if (!header) return 0;
+  if (queue_.done(position)) return header->slots;
+  for (std::uint32_t index = 1; index < 4 * header->slots; ++index)
+    if (const std::optional<Quad> part = quad(position, index)) to.insert(to.end(), {part->word[0], part->word[1], part->word[2]});
+  return header->slots;
+}
+
 }  // namespace dwell::runtime

@@ -91,6 +91,7 @@ void HeapMemory::ensure() {
   }
   made->header.checks = options_.checks == HeapChecks::off ? 0 : heap::kChecksFrees;
   made->header.report = made->report->device();
+  made->header.threshold = std::min(made->header.first_page + static_cast<std::uint32_t>(kDefaultStep / heap::kPageBytes), made->header.most_pages / 4 * 3);
   std::vector<std::uint64_t> map(made->header.first_page / 64 + 1);
   for (std::uint32_t page = 0; page < made->header.first_page; ++page) map[page / 64] |= std::uint64_t{1} << (page % 64);
   const std::uint64_t at = made->region->device();
@@ -146,6 +147,31 @@ void HeapMemory::grow_to(std::uint32_t pages) {
   }
 }
 
+bool HeapMemory::take_wish_to_collect() {
+  if (!there_.load(std::memory_order_acquire)) return false;
+  const Lock lock(mutex_);
+  std::uint32_t* const wish = &static_cast<heap::HeapReport*>(made_->report->host())->collect;
+  return __atomic_load_n(wish, __ATOMIC_RELAXED) != 0 && __atomic_exchange_n(wish, 0U, __ATOMIC_RELAXED) != 0;
+}
+
+std::uint32_t HeapMemory::first_page() {
+  Made& heap = made();
+  const Lock lock(mutex_);
+  return heap.header.first_page;
+}
+
+std::uint32_t HeapMemory::most_pages() {
+  Made& heap = made();
+  const Lock lock(mutex_);
+  return heap.header.most_pages;
+}
+
+std::uint32_t HeapMemory::handle_entries() {
+  Made& heap = made();
+  const Lock lock(mutex_);
+  return heap.header.handles;
+}
+
 std::uint64_t HeapMemory::address_of(std::uint32_t unit, std::size_t offset, std::size_t bytes) {
   Made& heap = made();
   const Lock lock(mutex_);
@@ -177,12 +203,14 @@ HeapStatistics HeapMemory::statistics() {
   result.tables = std::size_t{header.first_page} * heap::kPageBytes;
   result.used = std::size_t{header.used} * heap::kPageBytes - result.tables;
   result.large = header.runs;
+  result.types = header.types;
   for (std::uint32_t number = 0; number < heap::kClasses; ++number) {
     HeapClassStatistics one;
     one.size = heap::size_of_class(number);
     one.slabs = counts[number].slabs;
     one.slots = one.slabs * header.classes[number].slots;
     one.failures = counts[number].failures;
+    one.frees = counts[number].swept;
     for (std::size_t cache = 0; cache < caches.size(); cache += heap::kClasses) {
       one.allocations += caches[cache + number].taken;
       one.frees += caches[cache + number].given;

@@ -1,0 +1,199 @@
+#include "runtime/collect/collector.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "base/thread.hpp"
+#include "device/heap_collect.hpp"
+#include "runtime/device/recorder.hpp"
+
+namespace dwell::runtime {
+
+namespace heap = device::heap;
+namespace phase = device::heap::phase;
+namespace verb = device::heap::verb;
+
+namespace {
+
+// How long a task of a collection runs, about: what others may wait for its worker.
+constexpr std::uint32_t kSliceTicks = 20;
+constexpr std::uint32_t kSliceTicksOnHost = 200;
+constexpr std::uint64_t kPagesOfSlice = 64;  // that a group walks through
+constexpr auto kLooks = std::chrono::milliseconds(1);
+constexpr auto kLooksAtRest = std::chrono::milliseconds(20);
+constexpr std::uint64_t kPagesAtFirst = (64ULL << 20U) / heap::kPageBytes;  // that may be in use before the first collection
+
+}  // namespace
+
+Collector::Collector(Parts parts) : parts_(std::move(parts)) {}
+
+Collector::~Collector() {
+  stop();
+  finish();
+}
+
+void Collector::finish() noexcept {
+  std::jthread thread;
+  {
+    const Lock lock(thread_mutex_);
+    thread = std::move(thread_);
+  }
+  thread.request_stop();
+  if (thread.joinable()) thread.join();
+}
+
+void Collector::watch() {
+  const Lock lock(thread_mutex_);
+  if (thread_.joinable() || stopped_.load()) return;
+  thread_ = with_thread("the thread that collects the heap", nullptr, [this] {
+    return std::jthread([this](const std::stop_token& stop) { watch_heap(stop); });
+  });
+}
+
+void Collector::watch_heap(const std::stop_token& stop) {
+  while (!stop.stop_requested() && !stopped_.load()) {
+    if (!parts_.heap.take_wish_to_collect()) {
+      std::this_thread::sleep_for(parts_.device.keeper().asleep() ? kLooksAtRest : kLooks);
+      continue;
+    }
+    try {
+      collect();
+    } catch (const Error& error) {
+      if (error.kind() == errc::closed || error.kind() == errc::device_lost || stopped_.load()) return;  // which others report
+      if (parts_.warn) parts_.warn(std::string("the heap was not collected: ") + error.what());
+    }
+  }
+}
+
+HeapCollection Collector::collect() {
+  const Lock lock(mutex_);
+  const auto begin = std::chrono::steady_clock::now();
+  if (operator_ == nullptr) operator_ = parts_.parts();
+  if (told_ == nullptr) told_ = parts_.backend.allocate_host(sizeof(Told));
+  HeapCollection done;
+  try {
+    done = collect_now();
+  } catch (const Error&) {
+    // What is marked stays allocated; the next collection begins anew.
+    try {
+      part(verb::phase, phase::rest, 0, 1);
+    } catch (const Error&) {
+      static_cast<void>(0);  // the first one tells more
+    }
+    throw;
+  }
+  done.duration = std::chrono::steady_clock::now() - begin;
+  ++count_;
+  const Lock last(last_mutex_);
+  last_ = done;
+  return done;
+}
+
+HeapCollection Collector::collect_now() {
+  slices_ = 0;
+  clear_handles();
+  enter(phase::clearing);
+  walk(verb::clear);
+  enter(phase::guarding);
+  enter(phase::marking);
+  mark_roots();
+  do {
+    visit_all();
+    handshake();
+  } while (part(verb::visit, 0, 0, 1).left != 0);
+  part(verb::phase, phase::sweeping, 0, 1);
+  walk(verb::sweep);
+  const Told told = part(verb::phase, phase::rest, 0, 1);
+  // The next one begins when the heap has twice as many pages in use as now, and before it is full.
+  const std::uint64_t most = parts_.heap.most_pages();
+  const std::uint64_t next = std::min(std::max(told.used * 2, told.used + kPagesAtFirst), std::max(told.used + (most - std::min(most, told.used)) / 2, most / 4 * 3));
+  part(verb::threshold, next, 0, 1);
+  return {.marked = told.marked, .freed = told.freed, .freed_bytes = told.freed_bytes, .slices = slices_};
+}
+
+void Collector::check() const {
+  if (stopped_.load()) throw Error(errc::closed, "the runtime is closed");
+}
+
+std::uint32_t Collector::groups() const { return std::max(1U, parts_.device.keeper().workers() / 2); }
+
+Collector::Told Collector::part(std::uint32_t what, std::uint64_t first, std::uint64_t end, std::uint32_t groups,
+                                std::span<const std::uint32_t> units) {
+  check();
+  if (units_ == nullptr || units_->bytes() < units.size_bytes())
+    units_ = parts_.backend.allocate_host(std::max<std::size_t>(units.size_bytes(), 4096));
+  if (!units.empty()) std::memcpy(units_->host(), units.data(), units.size_bytes());
+  const auto half = [](std::uint64_t value, bool upper) { return static_cast<std::uint32_t>(upper ? value >> 32U : value); };
+  const auto on_host = parts_.backend.info().on_host;
+  std::uint32_t words[12] = {what, on_host ? kSliceTicksOnHost : kSliceTicks, half(first, false), half(first, true), half(end, false),
+                             half(end, true)};
+  const auto put_span = [&](std::uint32_t* to, std::uint64_t address, std::uint64_t size) {
+    const detail::SpanWords span = detail::SpanWords::of(address, size);
+    to[0] = half(span.low, true);
+    to[1] = half(span.high, false);
+    to[2] = half(span.high, true);
+  };
+  put_span(words + 6, units_->device(), units.size());
+  put_span(words + 9, told_->device(), sizeof(Told) / sizeof(std::uint64_t));
+  const std::uint32_t flags = detail::kSystem | detail::kMemory | (groups > 1 ? detail::kWide : 0U);
+  const std::uint64_t position =
+      parts_.tasks.intake().enqueue(operator_->instances.front(), detail::task_of(words, 12, flags, groups), SubmissionQueue::kAnySwitches);
+  parts_.tasks.ends().wait(position, std::nullopt);
+  if (const std::optional<Error> failure = parts_.tasks.outcomes().error_of(position)) throw Error(*failure);
+  ++slices_;
+  Told told;
+  std::memcpy(&told, told_->host(), sizeof(told));
+  return told;
+}
+
+void Collector::handshake() {
+  while (!parts_.device.keeper().outlast_tasks(std::chrono::milliseconds(100))) check();
+}
+
+void Collector::enter(std::uint32_t next) {
+  part(verb::phase, next, 0, 1);
+  handshake();
+}
+
+void Collector::walk(std::uint32_t what) {
+  const std::uint64_t first = parts_.heap.first_page();
+  const std::uint64_t end = part(verb::look, 0, 0, 1).top;
+  const std::uint64_t step = groups() * kPagesOfSlice;
+  // Clearing forgets what was to be visited too, so there is always one part.
+  for (std::uint64_t page = first; page == first || page < end; page += step) part(what, page, std::min(page + step, std::max(end, first)), groups());
+}
+
+void Collector::clear_handles() {
+  const std::shared_ptr<Handles> known = handles();
+  const std::vector<std::uint32_t> released = known->released();
+  const std::uint32_t nothing[] = {0};
+  for (const std::uint32_t entry : released) part(verb::hold, entry, 0, 1, nothing);
+  known->cleared(released);
+}
+
+// Numbers that are no references do no harm: the device marks objects alone.
+void Collector::mark_roots() {
+  std::vector<std::uint32_t> words;
+  const SubmissionQueue& queue = parts_.device.queue();
+  const RingView ring = parts_.device.ring();
+  const std::uint64_t tail = queue.tail();
+  for (std::uint64_t position = queue.reaped(); position < tail;) position += std::max(1U, ring.add_arguments(position, words));
+  part(verb::roots, 0, handles()->end(), groups(), words);
+  const std::uint64_t step = groups() * std::uint64_t{1} << 20U;  // bytes
+  for (const auto& [offset, bytes] : parts_.graphs.places())
+    for (std::uint64_t at = 0; at < bytes; at += step) part(verb::scan, offset + at, offset + std::min(bytes, at + step), groups());
+}
+
+void Collector::visit_all() {
+  while (part(verb::visit, 0, 0, groups()).left != 0) {}
+}
+
+const std::shared_ptr<Handles>& Collector::handles() {
+  const Lock lock(handles_mutex_);
+  if (handles_ == nullptr) handles_ = std::make_shared<Handles>(parts_.heap.handle_entries());
+  return handles_;
+}
+
+}  // namespace dwell::runtime

@@ -1,0 +1,120 @@
+// Collections of the heap, as the host leads them (device/heap_collect.hpp).
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include <dwell/heap.hpp>
+
+#include "backend/backend.hpp"
+#include "base/mutex.hpp"
+#include "runtime/collect/handles.hpp"
+#include "runtime/graphs.hpp"
+#include "runtime/memory/heap_memory.hpp"
+#include "runtime/tasks/tasks.hpp"
+
+namespace dwell::runtime {
+
+// Leads collections: one when it is asked for, and one when the heap has grown beyond a threshold, on a thread of its own. All work on the
+// heap is done by tasks of the runtime's operators. Members may be called from any thread.
+class Collector {
+ public:
+  struct Parts {
+    backend::Backend& backend;  // these outlive it
+    HeapMemory& heap;
+    Device& device;
+    Graphs& graphs;
+    Tasks& tasks;
+    // Returns the operator that does parts of collections, defined at the first call. Throws as Registry::define.
+    std::function<std::shared_ptr<detail::DefinitionState>()> parts;
+    std::function<void(std::string_view)> warn;
+  };
+  explicit Collector(Parts parts);
+  ~Collector();
+  Collector(const Collector&) = delete;
+  Collector& operator=(const Collector&) = delete;
+
+  // Collects, and returns when everything that was unreachable at the call is freed. Waits for running tasks. Throws as Runtime::submit.
+  HeapCollection collect();
+  // Starts the thread that collects when the heap is full, unless it runs.
+  void watch();
+  // Lets no collection begin any more, and cuts off the one under way between two of its tasks.
+  void stop() noexcept { stopped_.store(true); }
+  // Waits for the thread's end, after stop.
+  void finish() noexcept;
+
+  // The entries of the table of handles. Makes the heap.
+  const std::shared_ptr<Handles>& handles();
+  // The cell of the root of this name, made by `make` at the first call.
+  struct RootCell {
+    std::uint32_t unit;
+    std::shared_ptr<void> entry;
+  };
+  Ref<void> root(const std::string& name, const std::function<RootCell()>& make) {
+    const Lock lock(roots_mutex_);
+    auto at = roots_.find(name);
+    if (at == roots_.end()) at = roots_.emplace(name, make()).first;
+    return Ref<void>::at(at->second.unit);
+  }
+  // The number of collections so far, and the last one.
+  std::uint64_t count() const { return count_.load(); }
+  HeapCollection last() const {
+    const Lock lock(last_mutex_);
+    return last_;
+  }
+
+ private:
+  // What a part of a collection tells.
+  struct Told {
+    std::uint64_t left = 0;
+    std::uint64_t marked = 0;
+    std::uint64_t freed = 0;
+    std::uint64_t freed_bytes = 0;
+    std::uint64_t used = 0;  // pages
+    std::uint64_t top = 0;   // page behind the last one that was ever in use
+  };
+
+  HeapCollection collect_now() DWELL_REQUIRES(mutex_);
+  void watch_heap(const std::stop_token& stop);
+  // Runs a part of a collection in `groups` groups, and waits for it.
+  Told part(std::uint32_t verb, std::uint64_t first, std::uint64_t end, std::uint32_t groups, std::span<const std::uint32_t> units = {})
+      DWELL_REQUIRES(mutex_);
+  void enter(std::uint32_t phase) DWELL_REQUIRES(mutex_);
+  // Waits until all tasks that run now have ended.
+  void handshake();
+  void walk(std::uint32_t verb) DWELL_REQUIRES(mutex_);
+  void clear_handles() DWELL_REQUIRES(mutex_);
+  void mark_roots() DWELL_REQUIRES(mutex_);
+  void visit_all() DWELL_REQUIRES(mutex_);
+  std::uint32_t groups() const;
+  // Throws errc::closed after stop.
+  void check() const;
+
+  const Parts parts_;
+  std::atomic<bool> stopped_{false};
+  Mutex mutex_;  // held during a collection
+  std::shared_ptr<detail::DefinitionState> operator_ DWELL_GUARDED_BY(mutex_);
+  std::unique_ptr<backend::Allocation> told_ DWELL_GUARDED_BY(mutex_);
+  std::unique_ptr<backend::Allocation> units_ DWELL_GUARDED_BY(mutex_);
+  std::uint32_t slices_ DWELL_GUARDED_BY(mutex_) = 0;
+  std::atomic<std::uint64_t> count_{0};
+  mutable Mutex last_mutex_;
+  HeapCollection last_ DWELL_GUARDED_BY(last_mutex_);
+  Mutex handles_mutex_;
+  std::shared_ptr<Handles> handles_ DWELL_GUARDED_BY(handles_mutex_);
+  Mutex roots_mutex_;
+  std::map<std::string, RootCell> roots_ DWELL_GUARDED_BY(roots_mutex_);
+  Mutex thread_mutex_;
+  std::jthread thread_ DWELL_GUARDED_BY(thread_mutex_);
+};
+
+}  // namespace dwell::runtime
