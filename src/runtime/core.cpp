@@ -1,6 +1,7 @@
 #include "runtime/core.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <memory>
 #include <span>
 #include <tuple>
@@ -300,6 +301,7 @@ void Core::close(Close how) {
   const auto end_loop = [&] {
     attempt([this] { keeper().retire(); });
     if (failure) return;
+    queue().close();
     std::optional<Reaper::Begun> begun;
     static_cast<void>(failure_of(errc::device_lost, [&] { begun = tasks_->begun().find(); }));
     attempt([&] {
@@ -379,11 +381,13 @@ void Core::leave(std::optional<Error> failure, detail::Stage to) noexcept {
   observation_->log().finish();
   modules().close();
   buffers_->close();  // before the core is destroyed: without it they would stay on the list
+  queue().close();    // a task behind those of add_all would pass for a success
   detail::Shell::TaskEnds ended;
   detail::Shell::Ranges lost;
   const auto unknown = failure_of(errc::out_of_memory, [&] { tasks_->outcomes().add_all(ended, lost); });
   graphs_.collect(~0ULL);
   const Lock lock(shell_->mutex);
+  assert(failure || unknown || lost.empty());  // the failure is what tickets of lost tasks report
   shell_->ended = std::move(ended);
   if (unknown) {
     // Outcome unknown: tickets report their tasks as lost.

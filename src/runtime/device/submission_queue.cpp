@@ -135,15 +135,29 @@ bool SubmissionQueue::reap() noexcept {
   return reaped() == tail();
 }
 
-void SubmissionQueue::complete_all(std::optional<Reaper::Begun> begun) {
+void SubmissionQueue::close() noexcept {
   {
     Tail tail(*this, nullptr);
     tail.stand_alone();
+    closed_.store(true, std::memory_order_relaxed);
   }
-  reaper_.complete_all(tail(), std::move(begun));
+  const std::uint64_t end = tail();
+  for (std::uint64_t at = reaped(); at < end;) {
+    if (reaper_.done(at)) {
+      ++at;
+      continue;
+    }
+    // Tasks that are not plain are written without the lock.
+    std::optional<Header> header;
+    spin_until([&] { return (header = slots_.header(at)).has_value(); });
+    at += header->slots;
+  }
 }
 
+void SubmissionQueue::complete_all(std::optional<Reaper::Begun> begun) noexcept { reaper_.complete_all(tail(), std::move(begun)); }
+
 bool SubmissionQueue::roomy() {
+  if (closed_.load(std::memory_order_relaxed)) return false;
   const std::uint64_t few = capacity() / 8;
   const std::uint64_t in_flight = tail() - reaped();
   if (capacity() - in_flight >= few) return true;
@@ -162,6 +176,7 @@ std::uint64_t SubmissionQueue::submitted() {
 
 std::uint64_t SubmissionQueue::room(std::uint64_t tail, std::uint64_t wanted) {
   const auto free = [&] { return capacity() - (tail - reaped()); };
+  if (closed_.load(std::memory_order_relaxed)) return 0;
   if (free() < wanted) reap_done();
   return free();
 }

@@ -78,7 +78,8 @@ class SubmissionQueue {
   std::size_t try_submit_plain(const std::atomic<std::uint32_t>& alias, const detail::FirstSlot* slots, std::size_t count,
                                std::uint64_t* last);
 
-  // Returns whether there is ample room. A thread that has found the ring full waits for this, so that it submits runs of tasks.
+  // Returns whether there is ample room. A thread that has found the ring full waits for this, so that it submits runs of tasks. False once
+  // the queue is closed: the thread has to look whether the runtime is open.
   bool roomy();
 
   // Asks the lease of this number and earlier ones to end once the fetch crew reaches the request: when the next lease has come, or at
@@ -144,8 +145,11 @@ class SubmissionQueue {
   // Skips the unused places of all idle threads. For threads that wait for later tasks.
   bool pass_over_idle() { return shared_count_.load(std::memory_order_relaxed) != 0 && pass_over_idle_slowly(); }
 
-  // Ends everything in flight, as Reaper::complete_all.
-  void complete_all(std::optional<Reaper::Begun> begun);
+  // Ends submission: from here on there is no room, and the tail does not move. Returns when all tasks before it are written: a submitter
+  // that has found the runtime open may be in the middle of one. A second call does nothing.
+  void close() noexcept;
+  // Ends everything in flight, as Reaper::complete_all. Called after close.
+  void complete_all(std::optional<Reaper::Begun> begun) noexcept;
 
   std::uint32_t capacity() const { return slots_.capacity(); }
 
@@ -253,6 +257,7 @@ class SubmissionQueue {
   std::uint32_t turns_to_tail_ = 1;        // consecutive turns after which its submitter gets the tail
   std::uint64_t tail_since_ = 0;           // where a submitter got the tail
   // Guarded by the right to assign places.
+  std::atomic<bool> closed_{false};
   std::atomic<std::uint64_t> not_tasks_{0};  // positions that hold no task of their own
   TaskOrder order_;
   std::atomic<std::uint64_t> switches_{0};  // changes of aliases so far

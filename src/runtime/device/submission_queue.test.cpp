@@ -218,6 +218,7 @@ TEST_F(SubmissionQueueCause, CauseIsTheFirstFailureOfSeveral) {
   ASSERT_GT(queue().reaped(), behind);
   expect_cause(position, bad);
   expect_cause(behind, bad);
+  queue().close();
   queue().complete_all(Reaper::Begun());
   EXPECT_FALSE(queue().result(unharmed).cause) << "the end of the runtime has cancelled it";
 }
@@ -229,6 +230,7 @@ TEST_F(SubmissionQueueCause, TaskCancelledByCloseHasNoCause) {
   const auto behind = submit({}, detail::kLink);
   const auto hard = submit({}, detail::kLink | detail::kHard);
   bench_.finish(*bad, 7);
+  queue().close();
   queue().complete_all(Reaper::Begun());
   EXPECT_FALSE(queue().result(*second).cause);
   expect_cause(*behind, *bad);
@@ -278,12 +280,31 @@ TEST_F(SubmissionQueueTest, AllInFlightCanBeCompletedAtOnce) {
   submit_many(2);
   submit(counted(50));
   bench_.finish(1, 9);
+  queue().close();
   queue().complete_all(Reaper::Begun());
   EXPECT_EQ(queue().reaped(), queue().tail());
   EXPECT_EQ(queue().result(0).status, status::cancelled);
   EXPECT_EQ(queue().result(1).status, 9) << "it was complete before";
   EXPECT_EQ(queue().result(2).status, status::cancelled);
   EXPECT_THAT(queue().failed_positions(), ElementsAre(0U, 1U, 2U)) << "further slots are no tasks";
+}
+
+TEST_F(SubmissionQueueTest, NobodyHasAPlaceAfterTheClose) {
+  submit_many(5);
+  queue().close();
+  queue().complete_all(Reaper::Begun());
+  EXPECT_FALSE(queue().roomy()) << "a thread that waits for room looks whether the runtime is open";
+  EXPECT_EQ(submit_many(1), 0U) << "this thread had the tail";
+  EXPECT_FALSE(submit(counted(50)));
+  EXPECT_FALSE(submit({}, detail::kDrain));
+  std::uint64_t position = 0;
+  EXPECT_FALSE(queue().try_submit_gate(alias_, &position));
+  EXPECT_FALSE(queue().try_submit_request(0, &position));
+  EXPECT_FALSE(queue().try_close_lease(1, true));
+  EXPECT_FALSE(queue().try_end_burst(1));
+  std::jthread([&] { EXPECT_FALSE(submit()); }).join();
+  EXPECT_EQ(queue().tail(), 5U);
+  EXPECT_EQ(queue().reaped(), 5U);
 }
 
 // ---- Tasks that name a buffer ----

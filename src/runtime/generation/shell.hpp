@@ -14,12 +14,13 @@
 //
 // Closing, in this order (Core::close; modelled in tests/model/close.pml):
 //   1. Stage closing. New requests throw errc::closed or errc::stale_handle.
-//   2. Close::now: the loop leaves the device for good, tasks that have not started are cancelled, those that have begun are interrupted.
-//   Close::when_done: the user's parks end.
+//   2. Close::now: the loop leaves the device for good, the ring gives no more places, tasks that have not started are cancelled, those
+//   that have begun are interrupted. Callbacks may be in the middle of a submission, behind its check of the stage. Close::when_done: the
+//   user's parks end.
 //      The runtime's own holds do not: a hand-over ends its hold itself.
 //   3. The registry closes. A hand-over under way completes; other definitions end with errc::cancelled. The registry waits for
 //      compilations and for the user's callbacks; each callback runs once.
-//   4. Close::when_done: waits for all tasks. Both: wait for launches; the loop leaves the device for good.
+//   4. Close::when_done: waits for all tasks. Both: wait for launches; the loop leaves the device for good, the ring gives no more places.
 //   5. Waits for running callbacks of host nodes; calls no others. Frees the memory of buffers and programs. The shell records how tasks
 //   ended, enters its last stage and drops the core.
 //   6. Calls all pending callbacks of tasks (Ticket::then, notify, co_await), and waits until they have returned.
