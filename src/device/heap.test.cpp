@@ -12,6 +12,7 @@
 
 #include "device/heap_census.hpp"
 #include "tests/unit/heap_fixture.hpp"
+#include "tests/unit/sanitized.hpp"
 
 namespace dwell::device {
 namespace {
@@ -121,7 +122,7 @@ TEST_F(HeapTest, RunsOfPagesComeBack) {
 // Owner tags: each allocation is filled with its owner's number and checked before it is freed; a third of them are freed by other threads.
 TEST_F(HeapTest, NoSlotIsHandedOutTwice) {
   constexpr u32 kThreads = 4;
-  constexpr u32 kSteps = 200'000;
+  constexpr u32 kSteps = kSanitized ? 40'000 : 200'000;
   open(1024, kThreads);
   struct Tagged {
     u32 unit;
