@@ -8,7 +8,6 @@
 #include <memory>
 #include <optional>
 #include <thread>
-#include <utility>
 
 #include <dwell/device/status.hpp>
 #include <dwell/dwell.hpp>
