@@ -102,7 +102,7 @@ DWELL_DEVICE_COLD u32 take_from_slabs(const Heap& heap, Context* context, const 
     sync_in(lanes.mask);
     if (lanes.rank == 0) {
       cache.of->count = ones(kept);
-      if (kept != left) slabs::give_back(heap, number, {word.slab, word.index, left & ~kept});
+      if (kept != left) slabs::give_back(heap, {word.slab, word.index, left & ~kept});
     }
   }
   return unit;
@@ -173,7 +173,7 @@ DWELL_DEVICE_COLD void give_to_slabs(const Heap& heap, u32 number, u32 slab, u32
   const u32 slots = or_in(alike.mask, bit_of(of, slot));
   // The group's accesses to the slots come before those of their next users.
   fence<Scope::device>();
-  if (alike.rank == 0) slabs::give_back(heap, number, {slab, word, slots});
+  if (alike.rank == 0) slabs::give_back(heap, {slab, word, slots});
 }
 
 // Gives back a slot of each of the lanes, which are all of class `number`. False for those that the cache has no room for.

@@ -233,7 +233,7 @@ DWELL_DEVICE_COLD void mark_roots(const Heap& heap, Context* context, const Coll
 // ---- Slabs ----
 
 // Clears the marks of a slab's word, or frees its objects without one.
-DWELL_DEVICE u32 sweep_word(const Heap& heap, u32 number, const Class& of, u32 slab, u32 word) {
+DWELL_DEVICE u32 sweep_word(const Heap& heap, const Class& of, u32 slab, u32 word) {
   // Before the marks: see make_object.
   const u32 objects = load<Order::acquire, Scope::device>(heap.objects(slab, of) + word);
   if (objects == 0) return 0;
@@ -241,7 +241,7 @@ DWELL_DEVICE u32 sweep_word(const Heap& heap, u32 number, const Class& of, u32 s
   if (dead == 0) return 0;
   fetch_and<Order::relaxed>(heap.objects(slab, of) + word, ~dead);
   fence<Scope::device>();
-  slabs::give_back(heap, number, {slab, word, dead});
+  slabs::give_back(heap, {slab, word, dead});
   return dead;
 }
 
@@ -270,7 +270,7 @@ DWELL_DEVICE_COLD void walk(const Heap& heap, const Collect& what) {
     u32 swept = 0;
     for (u32 word = lane(); word < of.words; word += kLanes) {
       if (sweeps)
-        swept += ones(sweep_word(heap, number, of, page, word));
+        swept += ones(sweep_word(heap, of, page, word));
       else
         store<Order::relaxed, Scope::device>(heap.marks(page, of) + word, 0U);
     }

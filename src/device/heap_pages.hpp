@@ -138,11 +138,11 @@ DWELL_DEVICE_COLD u32 take(const Heap& heap, u32 count) {
 
 inline constexpr u32 kGrowthTicks = 2'000'000;  // about 2 s: how long a caller waits for the host
 
-// Asks the host for room for `count` pages more, and waits a while for it. Called by one thread. False when none has come.
+// Asks the host for room for `count` pages more, and waits a while for it. `mapped`: HeapHeader::pages before the caller found none. Called
+// by one thread. False when none has come. Modelled in tests/model/heap_growth.pml.
 template <class Unused = void>
-DWELL_DEVICE_COLD bool await_growth(const Heap& heap, u32 count) {
+DWELL_DEVICE_COLD bool await_growth(const Heap& heap, u32 count, u32 mapped) {
   HeapHeader& header = heap.header();
-  const u32 mapped = load<Order::relaxed, Scope::device>(&header.pages);
   if (header.report == 0) return false;
   HeapReport* const report = pointer_to_global<HeapReport>(header.report);
   const u32 since = now_ticks();

@@ -7,7 +7,9 @@
 // Callers of a class are spread over shards, each with a list of slabs. They take words from the first slab of their list while it has any,
 // and remove it when it has none. Invariant: a slab with a bit in its summary is in a list, or in the hands of a caller that will put it
 // there. The caller that sets the first bit lists the slab, unless it is listed. A caller that removes a slab from a list first clears
-// Page::listed, then looks at the summary again, so either it sees the bit or the caller that sets it sees the cleared mark.
+// Page::listed, then looks at the summary again, so either it sees the bit or the caller that sets it sees the cleared mark. A caller may
+// rest between setting a bit and listing the slab, which others list, empty and give back meanwhile. So pages keep their mark when a slab
+// ends: only a slab that is in no list, and therefore stays one, is without it. Modelled in tests/model/heap_slabs.pml.
 #pragma once
 
 #include "device/heap_pages.hpp"
@@ -55,8 +57,10 @@ DWELL_DEVICE u32 shards_of(const Heap& heap, const ClassCounts& counts) {
 }
 
 // Puts a slab with room into a list, unless it is in one.
-DWELL_DEVICE void list(const Heap& heap, u32 number, u32 slab) {
+DWELL_DEVICE void list(const Heap& heap, u32 slab) {
+  // Acquires the slab's class, with the cleared mark. Pairs with remove.
   if (exchange<Order::acq_rel>(&heap.page(slab).listed, 1U) != 0) return;
+  const u32 number = class_at_page(heap, slab);  // which may have changed since the caller gave words back
   const u32 used = shards_of(heap, counts_of(heap, number));
   push(heap, number, (slab >> heap.header().classes[number].page_shift) & (used - 1), slab);
 }
@@ -81,13 +85,13 @@ DWELL_DEVICE void remove(const Heap& heap, u32 number, u32 at, u64 head) {
     if (static_cast<u32>(load<Order::acquire, Scope::device>(&shard->list)) != 0) fetch_or<Order::acq_rel>(listed, 1ULL << (at % 64));
   }
   exchange<Order::acq_rel>(&heap.page(slab).listed, 0U);  // before the look at its summary, see above
-  if (has_room(heap, slab)) list(heap, number, slab);
+  if (has_room(heap, slab)) list(heap, slab);
 }
 
-// Gives words back to the summary of a slab of class `number`.
-DWELL_DEVICE void give_words(const Heap& heap, u32 number, u32 slab, u32 half, u64 words) {
+// Gives words back to the summary of a slab.
+DWELL_DEVICE void give_words(const Heap& heap, u32 slab, u32 half, u64 words) {
   if (words == 0) return;
-  if (fetch_or<Order::acq_rel>(&heap.page(slab).summary[half], words) == 0) list(heap, number, slab);
+  if (fetch_or<Order::acq_rel>(&heap.page(slab).summary[half], words) == 0) list(heap, slab);
 }
 
 // The first set bit from bit `from` modulo 64 on, and around.
@@ -111,9 +115,8 @@ DWELL_DEVICE Word take_word(const Heap& heap, u32 number, const Class& of, u32 s
       summary = before & ~bit;
       if ((before & bit) == 0) continue;
       // The slab keeps its class while one of its words is taken.
-      const u32 now = class_at_page(heap, slab);
-      if (now != number) {
-        give_words(heap, now, slab, half, bit);
+      if (class_at_page(heap, slab) != number) {
+        give_words(heap, slab, half, bit);
         return {};
       }
       const u32 index = half * 64 + at;
@@ -127,9 +130,9 @@ DWELL_DEVICE Word take_word(const Heap& heap, u32 number, const Class& of, u32 s
 
 // Gives back slots of one word; the caller's group has ordered its use of them before. Returns those of them that were not taken: an error
 // of the user.
-DWELL_DEVICE u32 give_back(const Heap& heap, u32 number, const Word& word) {
+DWELL_DEVICE u32 give_back(const Heap& heap, const Word& word) {
   const u32 before = fetch_and<Order::acq_rel>(heap.taken(word.slab) + word.index, ~word.slots);
-  if (before == kFullWord) give_words(heap, number, word.slab, word.index / 64, 1ULL << (word.index & 63U));
+  if (before == kFullWord) give_words(heap, word.slab, word.index / 64, 1ULL << (word.index & 63U));
   return word.slots & ~before;
 }
 
@@ -165,12 +168,11 @@ DWELL_DEVICE bool end(const Heap& heap, u32 number, const Class& of, u32 slab) {
   bool empty = had0 == all0 && had1 == all1 && class_at_page(heap, slab) == number;
   for (u32 i = 0; i < of.words && empty; ++i) empty = load<Order::acquire, Scope::device>(heap.taken(slab) + i) == no_slots(of, i);
   if (!empty) {
-    const u32 now = class_at_page(heap, slab);
-    give_words(heap, now, slab, 0, had0);
-    give_words(heap, now, slab, 1, had1);
+    give_words(heap, slab, 0, had0);
+    give_words(heap, slab, 1, had1);
     return false;
   }
-  store<Order::relaxed, Scope::device>(&page.listed, 0U);
+  // Page::listed stays, see above.
   for (u32 i = 0; i < 1U << of.page_shift; ++i) store<Order::relaxed, Scope::device>(&heap.page(slab + i).kind, kind::none);
   add<Order::relaxed>(&counts_of(heap, number).slabs, ~0U);
   pages::give_back(heap, slab, 1U << of.page_shift);
@@ -201,17 +203,21 @@ DWELL_DEVICE bool trim_list(const Heap& heap, u32 number, u32 at) {
 }
 
 // Gives back the pages of all empty slabs. Called when pages are short. One caller walks at a time; whoever comes meanwhile waits for a
-// walk that begins after its call, at most two. Returns whether slabs have been given back since.
+// walk that begins after its call, at most two. Returns whether slabs have been given back since HeapHeader::walks was `before`.
 template <class Unused = void>
-DWELL_DEVICE_COLD bool trim(const Heap& heap) {
+DWELL_DEVICE_COLD bool trim(const Heap& heap, u32 before) {
   HeapHeader& header = heap.header();
-  // A collection walks through the slabs, which stay meanwhile.
+  // A collection walks through the slabs, which stay meanwhile. Its sweep ends without this caller; before that it may wait for the caller's
+  // task.
+  const u32 since = now_ticks();
+  for (u32 round = 0; load<Order::acquire, Scope::device>(&header.phase) == phase::sweeping && now_ticks() - since < pages::kGrowthTicks; ++round)
+    pause_briefly(round);
   if (load<Order::acquire, Scope::device>(&header.phase) != phase::rest) return false;
   const u32 seen = load<Order::acquire, Scope::device>(&header.walks);
   const u32 enough = seen + 2 + (seen & 1U);
   for (u32 round = 0;; ++round) {
     const u32 now = load<Order::acquire, Scope::device>(&header.walks);
-    if (static_cast<i32>(now - enough) >= 0) return static_cast<i32>(load<Order::relaxed, Scope::device>(&header.fruitful) - seen) > 0;
+    if (static_cast<i32>(now - enough) >= 0) return static_cast<i32>(load<Order::relaxed, Scope::device>(&header.fruitful) - before) > 0;
     if ((now & 1U) == 0 && compare_exchange<Order::acq_rel>(&header.walks, now, now + 1) == now) break;
     pause_briefly(round);
   }
@@ -223,13 +229,16 @@ DWELL_DEVICE_COLD bool trim(const Heap& heap) {
   const u32 number = load<Order::relaxed, Scope::device>(&header.walks) + 1;
   if (any) store<Order::relaxed, Scope::device>(&header.fruitful, number);
   fetch_add<Order::acq_rel>(&header.walks, 1U);
-  return any;
+  return any || static_cast<i32>(load<Order::relaxed, Scope::device>(&header.fruitful) - before) > 0;
 }
 
 // Takes pages, for which it may have to wait for the host. 0: there are none.
 DWELL_DEVICE u32 take_pages(const Heap& heap, u32 count) {
   const HeapHeader& header = heap.header();
   for (;;) {
+    // Before the search: what others map or give back beside it is a reason to search again.
+    const u32 mapped = load<Order::acquire, Scope::device>(&header.pages);
+    const u32 walks = load<Order::acquire, Scope::device>(&header.walks);
     const u32 first = pages::take(heap, count);
     if (first != 0) {
       if (load<Order::relaxed, Scope::device>(&header.used) > load<Order::relaxed, Scope::device>(&header.threshold) && header.report != 0 &&
@@ -237,7 +246,7 @@ DWELL_DEVICE u32 take_pages(const Heap& heap, u32 count) {
         store<Order::relaxed, Scope::system>(&pointer_to_global<HeapReport>(header.report)->collect, 1U);
       return first;
     }
-    if (!pages::await_growth(heap, count) && !trim(heap)) return 0;
+    if (!pages::await_growth(heap, count, mapped) && !trim(heap, walks)) return 0;
   }
 }
 

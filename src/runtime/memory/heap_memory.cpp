@@ -112,7 +112,8 @@ HeapMemory::Made& HeapMemory::made() {
 
 void HeapMemory::grow_when_asked(const std::stop_token& stop) {
   const Made& heap = made();
-  while (!stop.stop_requested()) {
+  // `header` changes in this thread alone. A limit that is reached or lowered is final.
+  while (!stop.stop_requested() && heap.header.pages < heap.header.most_pages) {
     const std::uint32_t wanted = __atomic_load_n(&heap.wanted(), __ATOMIC_RELAXED);
     if (wanted > heap.header.pages) {
       grow_to(wanted);
@@ -125,13 +126,11 @@ void HeapMemory::grow_when_asked(const std::stop_token& stop) {
 void HeapMemory::grow_to(std::uint32_t pages) {
   const Lock lock(mutex_);
   heap::HeapHeader& header = made_->header;
-  std::uint32_t wanted = std::min(std::max(pages, header.pages + made_->step), header.most_pages);
+  // In steps of half the heap, so that a heap that fills quickly rarely waits.
+  const std::uint32_t wanted = std::min(std::max({pages, header.pages + made_->step, header.pages + header.pages / 2}), header.most_pages);
   if (wanted <= header.pages) return;
   try {
-    // In steps that double the heap, so that a heap that fills quickly rarely waits.
-    wanted = std::min(std::max(wanted, header.pages + header.pages / 2), header.most_pages);
-    made_->region->grow(std::size_t{wanted} * heap::kPageBytes);
-    header.pages = wanted;
+    header.pages += map_some(wanted - header.pages);
     backend_.copy_to_device(made_->region->device() + offsetof(heap::HeapHeader, pages), &header.pages, sizeof(header.pages));
   } catch (const Error& error) {
     // Whoever waits learns from this that no more comes.
@@ -170,6 +169,15 @@ std::uint32_t HeapMemory::handle_entries() {
   Made& heap = made();
   const Lock lock(mutex_);
   return heap.header.handles;
+}
+
+std::uint32_t HeapMemory::map_some(std::uint32_t more) {
+  for (;; more /= 2) try {
+      made_->region->grow((std::size_t{made_->header.pages} + more) * heap::kPageBytes);
+      return more;
+    } catch (const Error& error) {
+      if (error.kind() != errc::out_of_memory || more == 1) throw;
+    }
 }
 
 std::uint64_t HeapMemory::address_of(std::uint32_t unit, std::size_t offset, std::size_t bytes) {

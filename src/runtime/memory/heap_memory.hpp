@@ -53,6 +53,8 @@ class HeapMemory {
   void grow_when_asked(const std::stop_token& stop);
   // Maps memory until the heap has `pages`, or as many as there is memory for.
   void grow_to(std::uint32_t pages);
+  // Maps so many pages more, or half as many and so on, and returns how many. Throws as Region::grow when there is not even one.
+  std::uint32_t map_some(std::uint32_t more) DWELL_REQUIRES(mutex_);
 
   backend::Backend& backend_;
   Keeper& keeper_;
