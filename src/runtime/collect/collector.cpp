@@ -7,6 +7,7 @@
 
 #include "base/thread.hpp"
 #include "device/heap_collect.hpp"
+#include "device/heap_context.hpp"
 #include "runtime/device/recorder.hpp"
 
 namespace dwell::runtime {
@@ -19,7 +20,7 @@ namespace {
 
 // How long a task of a collection runs, about: what others may wait for its worker.
 constexpr std::uint32_t kSliceTicks = 20;
-constexpr std::uint32_t kSliceTicksOnHost = 200;
+constexpr std::uint32_t kSliceTicksOnHost = 1000;
 constexpr std::uint64_t kPagesOfSlice = 64;  // that a group walks through
 constexpr auto kLooks = std::chrono::milliseconds(1);
 constexpr auto kLooksAtRest = std::chrono::milliseconds(20);
@@ -70,8 +71,10 @@ void Collector::watch_heap(const std::stop_token& stop) {
 HeapCollection Collector::collect() {
   const Lock lock(mutex_);
   const auto begin = std::chrono::steady_clock::now();
-  if (operator_ == nullptr) operator_ = parts_.parts();
-  if (told_ == nullptr) told_ = parts_.backend.allocate_host(sizeof(Told));
+  if (!parts_.backend.info().on_host) {
+    if (operator_ == nullptr) operator_ = parts_.parts();
+    if (told_ == nullptr) told_ = parts_.backend.allocate_host(sizeof(Told));
+  }
   HeapCollection done;
   try {
     done = collect_now();
@@ -117,17 +120,18 @@ void Collector::check() const {
   if (stopped_.load()) throw Error(errc::closed, "the runtime is closed");
 }
 
-std::uint32_t Collector::groups() const { return std::max(1U, parts_.device.keeper().workers() / 2); }
+std::uint32_t Collector::groups() const { return parts_.backend.info().on_host ? 1 : std::max(1U, parts_.device.keeper().workers() / 2); }
 
 Collector::Told Collector::part(std::uint32_t what, std::uint64_t first, std::uint64_t end, std::uint32_t groups,
                                 std::span<const std::uint32_t> units) {
   check();
+  ++slices_;
+  if (parts_.backend.info().on_host) return part_here(what, first, end, units);
   if (units_ == nullptr || units_->bytes() < units.size_bytes())
     units_ = parts_.backend.allocate_host(std::max<std::size_t>(units.size_bytes(), 4096));
   if (!units.empty()) std::memcpy(units_->host(), units.data(), units.size_bytes());
   const auto half = [](std::uint64_t value, bool upper) { return static_cast<std::uint32_t>(upper ? value >> 32U : value); };
-  const auto on_host = parts_.backend.info().on_host;
-  std::uint32_t words[12] = {what, on_host ? kSliceTicksOnHost : kSliceTicks, half(first, false), half(first, true), half(end, false),
+  std::uint32_t words[12] = {what, kSliceTicks, half(first, false), half(first, true), half(end, false),
                              half(end, true)};
   const auto put_span = [&](std::uint32_t* to, std::uint64_t address, std::uint64_t size) {
     const detail::SpanWords span = detail::SpanWords::of(address, size);
@@ -142,9 +146,21 @@ Collector::Told Collector::part(std::uint32_t what, std::uint64_t first, std::ui
       parts_.tasks.intake().enqueue(operator_->instances.front(), detail::task_of(words, 12, flags, groups), SubmissionQueue::kAnySwitches);
   parts_.tasks.ends().wait(position, std::nullopt);
   if (const std::optional<Error> failure = parts_.tasks.outcomes().error_of(position)) throw Error(*failure);
-  ++slices_;
   Told told;
   std::memcpy(&told, told_->host(), sizeof(told));
+  return told;
+}
+
+Collector::Told Collector::part_here(std::uint32_t what, std::uint64_t first, std::uint64_t end, std::span<const std::uint32_t> units) {
+  if (context_ == nullptr) context_ = std::make_unique<device::Context>();
+  *context_ = {};
+  context_->arena = parts_.device.arena().at_rest([](const backend::Allocation& memory) { return memory.device(); });
+  heap::begin(context_.get(), parts_.heap.address(), 0);
+  u64 words[sizeof(Told) / sizeof(u64)] = {};
+  const device::Collect collect{what, 0, 1, kSliceTicksOnHost, first, end, units.data(), units.size(), words};
+  heap::collect(context_.get(), collect);
+  Told told;
+  std::memcpy(&told, words, sizeof(told));
   return told;
 }
 

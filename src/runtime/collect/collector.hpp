@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include <dwell/device/group.hpp>
 #include <dwell/heap.hpp>
 
 #include "backend/backend.hpp"
@@ -24,8 +25,8 @@
 
 namespace dwell::runtime {
 
-// Leads collections: one when it is asked for, and one when the heap has grown beyond a threshold, on a thread of its own. All work on the
-// heap is done by tasks of the runtime's operators. Members may be called from any thread.
+// Leads collections: one when it is asked for, and one when the heap has grown beyond a threshold, on a thread of its own. On a GPU all work
+// on the heap is done by tasks of an operator of the runtime, on the CPU by the thread that collects. Members may be called from any thread.
 class Collector {
  public:
   struct Parts {
@@ -88,6 +89,8 @@ class Collector {
   // Runs a part of a collection in `groups` groups, and waits for it.
   Told part(std::uint32_t verb, std::uint64_t first, std::uint64_t end, std::uint32_t groups, std::span<const std::uint32_t> units = {})
       DWELL_REQUIRES(mutex_);
+  // The same on the CPU, by the calling thread: a task of the loop would wait for those before it in the ring.
+  Told part_here(std::uint32_t verb, std::uint64_t first, std::uint64_t end, std::span<const std::uint32_t> units) DWELL_REQUIRES(mutex_);
   void enter(std::uint32_t phase) DWELL_REQUIRES(mutex_);
   // Waits until all tasks that run now have ended.
   void handshake();
@@ -103,6 +106,7 @@ class Collector {
   std::atomic<bool> stopped_{false};
   Mutex mutex_;  // held during a collection
   std::shared_ptr<detail::DefinitionState> operator_ DWELL_GUARDED_BY(mutex_);
+  std::unique_ptr<device::Context> context_ DWELL_GUARDED_BY(mutex_);
   std::unique_ptr<backend::Allocation> told_ DWELL_GUARDED_BY(mutex_);
   std::unique_ptr<backend::Allocation> units_ DWELL_GUARDED_BY(mutex_);
   std::uint32_t slices_ DWELL_GUARDED_BY(mutex_) = 0;

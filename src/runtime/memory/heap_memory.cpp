@@ -153,6 +153,12 @@ bool HeapMemory::take_wish_to_collect() {
   return __atomic_load_n(wish, __ATOMIC_RELAXED) != 0 && __atomic_exchange_n(wish, 0U, __ATOMIC_RELAXED) != 0;
 }
 
+std::uint64_t HeapMemory::address() {
+  Made& heap = made();
+  const Lock lock(mutex_);
+  return heap.region->device();
+}
+
 std::uint32_t HeapMemory::first_page() {
   Made& heap = made();
   const Lock lock(mutex_);

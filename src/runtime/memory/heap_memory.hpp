@@ -39,7 +39,8 @@ class HeapMemory {
   std::uint64_t address_of(std::uint32_t unit, std::size_t offset, std::size_t bytes);
   // Returns whether operators have asked for a collection since the last call. False without a heap.
   bool take_wish_to_collect();
-  // The first page of allocations, the most pages that there may be, and the entries of the table of handles. They make the heap.
+  // Its address on the device, the first page of allocations, the most pages that there may be, and the entries of the table of handles. They make the heap.
+  std::uint64_t address();
   std::uint32_t first_page();
   std::uint32_t most_pages();
   std::uint32_t handle_entries();

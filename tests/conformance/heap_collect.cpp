@@ -1,0 +1,190 @@
+// Objects that the collector frees.
+#include <future>
+
+#include <dwell/graph.hpp>
+
+#include "tests/conformance/suite.hpp"
+
+namespace dwell::test {
+namespace {
+
+struct TreeNode {
+  Field<TreeNode> left;
+  Field<TreeNode> right;
+  u32 number;
+};
+DWELL_OBJECT(TreeNode, left, right);
+
+#define DWELL_TEST_TREE                                                                                 \
+  "struct TreeNode { dwell::Field<TreeNode> left; dwell::Field<TreeNode> right; dwell::u32 number; };\n" \
+  "DWELL_OBJECT(TreeNode, left, right);\n"
+
+// Puts a full tree of `depth` into the root.
+constexpr const char* kGrowTree = DWELL_TEST_TREE R"(
+DWELL_DEVICE_FUNCTION dwell::Ref<TreeNode> tree(dwell::Group g, dwell::u32 depth, dwell::u32 number) {
+  if (depth == 0) return g.make<TreeNode>(dwell::Ref<TreeNode>{}, dwell::Ref<TreeNode>{}, number);
+  const auto left = tree(g, depth - 1, 2 * number);
+  const auto right = tree(g, depth - 1, 2 * number + 1);
+  return g.make<TreeNode>(left, right, number);
+}
+DWELL_OPERATOR(grow)(dwell::Group g, dwell::Root<TreeNode> root, dwell::u32 depth) {
+  if (g.rank() == 0) g.at(root)->ref.publish(g, tree(g, depth, 1));
+})";
+using Grow = void(Root<TreeNode>, u32);
+
+// Counts the nodes below a node, and those whose number is wrong.
+constexpr const char* kCountTree = DWELL_TEST_TREE R"(
+DWELL_OPERATOR(count)(dwell::Group g, dwell::Ref<TreeNode> top, dwell::Span<dwell::u32> counts) {
+  if (g.rank() != 0) return;
+  dwell::Ref<TreeNode> stack[64];
+  dwell::u32 depth = 0;
+  dwell::u32 nodes = 0, wrong = 0;
+  if (top) stack[depth++] = top;
+  while (depth != 0) {
+    const TreeNode& node = *g.at(stack[--depth]);
+    ++nodes;
+    const dwell::Ref<TreeNode> left = node.left.get(), right = node.right.get();
+    if (left && g.at(left)->number != 2 * node.number) ++wrong;
+    if (right && g.at(right)->number != 2 * node.number + 1) ++wrong;
+    if (left && depth < 63) stack[depth++] = left;
+    if (right && depth < 63) stack[depth++] = right;
+  }
+  counts[0] = nodes;
+  counts[1] = wrong;
+})";
+using Count = void(Ref<TreeNode>, Span<u32>);
+
+class HeapCollectTest : public DeviceTest {
+ protected:
+  static u64 live(Runtime& runtime) {
+    const HeapStatistics now = runtime.heap().statistics();
+    u64 all = now.large;
+    for (const HeapClassStatistics& one : now.classes) all += one.live;
+    return all;
+  }
+};
+DWELL_ON_EVERY_DEVICE(HeapCollectTest);
+
+TEST_P(HeapCollectTest, RootsKeepWhatTheyLeadTo) {
+  Runtime runtime(options());
+  Heap heap = runtime.heap();
+  const auto grow = runtime.define<Grow>("grow", kGrowTree);
+  const auto count = runtime.define<Count>("count", kCountTree);
+  const Root<TreeNode> root = heap.root<TreeNode>("tree");
+  EXPECT_EQ(heap.root<TreeNode>("tree"), root);
+  for (u32 i = 0; i < 5; ++i) runtime.submit(grow, root, 9U).wait();
+  EXPECT_EQ(live(runtime), 5U * 1023 + 1);
+  const HeapCollection done = heap.collect();
+  EXPECT_EQ(done.freed, 4U * 1023);
+  EXPECT_GE(done.marked, 1023U);
+  EXPECT_EQ(live(runtime), 1024U);
+  const Buffer<u32> counts = runtime.allocate<u32>(2);
+  runtime.submit(count, heap.read(root).ref.get(), counts).wait();
+  EXPECT_EQ(read(counts), (std::vector<u32>{1023, 0}));
+  heap.set(root, &Cell<TreeNode>::ref, Ref<TreeNode>{});
+  heap.collect();
+  EXPECT_EQ(live(runtime), 1U);
+  EXPECT_EQ(heap.verify().mistakes, 0U);
+  EXPECT_EQ(heap.statistics().collections, 2U);
+}
+
+TEST_P(HeapCollectTest, HandlesOfTheHostKeepObjects) {
+  Runtime runtime(options());
+  Heap heap = runtime.heap();
+  Handle<TreeNode> leaf = heap.make(TreeNode{Ref<TreeNode>{}, Ref<TreeNode>{}, 7});
+  Handle<TreeNode> top = heap.make(TreeNode{leaf.ref(), Ref<TreeNode>{}, 3});
+  const Handle<TreeNode> copy = leaf;
+  heap.make(TreeNode{top.ref(), Ref<TreeNode>{}, 1});  // dropped at once
+  leaf = {};
+  EXPECT_EQ(heap.collect().freed, 1U);
+  EXPECT_EQ(heap.read(heap.read(top.ref()).left.get()).number, 7U);
+  top = {};
+  EXPECT_EQ(heap.collect().freed, 1U);
+  EXPECT_EQ(heap.read(copy.ref()).number, 7U);
+  const Handle<TreeNode> second = heap.hold(copy.ref());
+  EXPECT_EQ(heap.collect().freed, 0U);
+  EXPECT_EQ(live(runtime), 1U);
+}
+
+TEST_P(HeapCollectTest, ArgumentsOfTasksInFlightKeepObjects) {
+  Runtime runtime(options());
+  Heap heap = runtime.heap();
+  const auto count = runtime.define<Count>("count", kCountTree);
+  const Buffer<u32> counts = runtime.allocate<u32>(2);
+  const Buffer<u32> others = runtime.allocate<u32>(2);
+  Handle<TreeNode> made = heap.make(TreeNode{Ref<TreeNode>{}, Ref<TreeNode>{}, 7});
+  Handle<TreeNode> node = heap.make(TreeNode{made.ref(), Ref<TreeNode>{}, 7});
+  Handle<TreeNode> in_graph = heap.make(TreeNode{Ref<TreeNode>{}, Ref<TreeNode>{}, 8});
+  // Tasks leave word of their end from the first one on that another waits for; before, `after` would hold up all later tasks.
+  runtime.submit(count, made.ref(), counts, after(runtime.submit(count, made.ref(), counts))).wait();
+  // Behind a gate that opens later.
+  std::promise<void> open;
+  Graph graph;
+  graph.add_host("gate", [&] { open.get_future().wait(); });
+  const GraphExec gate = runtime.instantiate(graph);
+  const Ticket first = runtime.launch(gate);
+  const Ticket waiting = runtime.submit(count, node.ref(), counts, after(first));
+  Graph kept;
+  kept.add(count, in_graph.ref(), others);
+  const GraphExec exec = runtime.instantiate(kept);
+  node = {};
+  made = {};
+  in_graph = {};
+  EXPECT_EQ(heap.collect().freed, 0U);
+  open.set_value();
+  waiting.wait();
+  EXPECT_EQ(read(counts)[0], 2U);
+  EXPECT_EQ(heap.collect().freed, 2U);
+  runtime.launch(exec).wait();
+  EXPECT_EQ(read(others)[0], 1U);
+}
+
+// Builds trees and drops them, while collections run by themselves.
+TEST_P(HeapCollectTest, TheHeapStaysSmallByItself) {
+  Options options = this->options();
+  options.lease = 5ms;
+  options.heap.reserve = 512U << 20U;
+  Runtime runtime(options);
+  Heap heap = runtime.heap();
+  const auto grow = runtime.define<Grow>("grow", kGrowTree);
+  const auto count = runtime.define<Count>("count", kCountTree);
+  std::vector<Root<TreeNode>> roots;
+  for (u32 i = 0; i < 4; ++i) roots.push_back(heap.root<TreeNode>("tree " + std::to_string(i)));
+  // 32 bytes each: 1 GB in all, twice what there is.
+  constexpr u32 kTrees = 1000;
+  for (u32 i = 0; i < kTrees; ++i) runtime.submit(grow, roots[i % 4], 14U);
+  runtime.wait_all();
+  const HeapStatistics now = heap.statistics();
+  EXPECT_GE(now.collections, 1U);
+  EXPECT_LT(now.used, 500U << 20U);
+  const Buffer<u32> counts = runtime.allocate<u32>(2);
+  for (const Root<TreeNode> root : roots) {
+    runtime.submit(count, heap.read(root).ref.get(), counts).wait();
+    EXPECT_EQ(read(counts), (std::vector<u32>{32767, 0}));
+  }
+  heap.collect();
+  EXPECT_EQ(live(runtime), 4U * 32768);
+  EXPECT_EQ(heap.verify().mistakes, 0U);
+}
+
+TEST_P(HeapCollectTest, FreeOfAnObjectFails) {
+  Runtime runtime(options());
+  Heap heap = runtime.heap();
+  const Handle<TreeNode> node = heap.make(TreeNode{Ref<TreeNode>{}, Ref<TreeNode>{}, 7});
+  DWELL_EXPECT_ERROR(heap.free(node.ref()), errc::task_failed, HasSubstr("not allocated in the heap"));
+  EXPECT_EQ(heap.read(node.ref()).number, 7U);
+}
+
+TEST_P(HeapCollectTest, AClosedRuntimeCollectsNothing) {
+  std::optional<Handle<TreeNode>> kept;
+  {
+    Runtime runtime(options());
+    kept = runtime.heap().make(TreeNode{Ref<TreeNode>{}, Ref<TreeNode>{}, 7});
+    runtime.close();
+    DWELL_EXPECT_ERROR(runtime.heap().collect(), errc::closed, HasSubstr("closed"));
+  }
+  kept.reset();  // outlives the runtime
+}
+
+}  // namespace
+}  // namespace dwell::test
