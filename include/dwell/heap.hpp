@@ -114,9 +114,7 @@ class Heap {
 
   // Allocates a T and copies `value` into it. Whoever frees it, an operator or the host.
   template <class T>
-  requires(!device::ObjectOf<T>::is) Ref<T> make(const T& value) {
-    return make(std::span<const T>(&value, 1)).front();
-  }
+  requires(!device::ObjectOf<T>::is) Ref<T> make(const T& value) { return make(std::span<const T>(&value, 1)).front(); }
   // Allocates one T for each value. Throws errc::out_of_memory when not all have room; then it has allocated none.
   template <class T>
   requires(!device::ObjectOf<T>::is) std::vector<Ref<T>> make(std::span<const T> values) {

@@ -7,10 +7,10 @@ namespace dwell::device::heap {
 
 // Sums of a class, or of the whole heap.
 struct Sums {
-  u64 slots;   // of its slabs
-  u64 taken;   // slots that are taken: by allocations or caches
-  u64 cached;  // slots in caches
-  u64 objects; // slots of objects
+  u64 slots;    // of its slabs
+  u64 taken;    // slots that are taken: by allocations or caches
+  u64 cached;   // slots in caches
+  u64 objects;  // slots of objects
   u64 slabs;
   u64 pages;
 };
@@ -63,9 +63,9 @@ DWELL_DEVICE void count_cache(const Heap& heap, u64 cache, Census* census) {
       const Place place = find_place(heap, slots[i], header.most_pages);
       const Class& its = header.classes[number];
       const bool taken = place.number == number && (*word_of(heap.taken(place.slab), its, place.slot) & bit_of(its, place.slot)) != 0;
-      const bool live = taken && ((*word_of(heap.live(place.slab, its), its, place.slot) |
-                                   *word_of(heap.objects(place.slab, its), its, place.slot)) &
-                                  bit_of(its, place.slot)) != 0;
+      const bool live =
+          taken && ((*word_of(heap.live(place.slab, its), its, place.slot) | *word_of(heap.objects(place.slab, its), its, place.slot)) &
+                    bit_of(its, place.slot)) != 0;
       if (!taken || live) note_mistake(census, slots[i] >> kPageUnitsShift);
     }
   }

@@ -26,14 +26,14 @@ namespace dwell::device::heap {
 
 // Collect::verb.
 namespace verb {
-inline constexpr u32 phase = 0;   // sets the phase to `first`
-inline constexpr u32 clear = 1;   // removes the marks in pages [first, end), a part each group, and forgets what was to be visited
-inline constexpr u32 roots = 2;   // marks `units`, which may be any numbers, the handles in [first, end), and what the arena's tasks name
-inline constexpr u32 visit = 3;   // visits objects for a while; until time is over
-inline constexpr u32 sweep = 4;   // frees objects without a mark in pages [first, end)
-inline constexpr u32 hold = 5;    // stores `units` in the handles from `first` on
-inline constexpr u32 scan = 6;    // marks what words of the arena name, from byte `first` to `end`
-inline constexpr u32 look = 7;    // only tells, as all do: objects to be visited, marked, freed, bytes freed, pages in use, HeapHeader::top
+inline constexpr u32 phase = 0;  // sets the phase to `first`
+inline constexpr u32 clear = 1;  // removes the marks in pages [first, end), a part each group, and forgets what was to be visited
+inline constexpr u32 roots = 2;  // marks `units`, which may be any numbers, the handles in [first, end), and what the arena's tasks name
+inline constexpr u32 visit = 3;  // visits objects for a while; until time is over
+inline constexpr u32 sweep = 4;  // frees objects without a mark in pages [first, end)
+inline constexpr u32 hold = 5;   // stores `units` in the handles from `first` on
+inline constexpr u32 scan = 6;   // marks what words of the arena name, from byte `first` to `end`
+inline constexpr u32 look = 7;   // only tells, as all do: objects to be visited, marked, freed, bytes freed, pages in use, HeapHeader::top
 inline constexpr u32 threshold = 8;  // sets HeapHeader::threshold to `first`
 }  // namespace verb
 
@@ -184,7 +184,7 @@ DWELL_DEVICE u64 left_to_visit(const Heap& heap) {
 // Marks what a word names, which may be any number.
 DWELL_DEVICE bool mark_word(const Heap& heap, Context* context, const Collect& what, const u32* word) {
   const u32 unit = load<Order::relaxed, Scope::device>(word);
-  if (unit >> kPageUnitsShift < heap.header().first_page || !mark(heap, unit, context->heap_pages)) return false;
+  if (unit >> kPageUnitsShift < heap.header().first_page || !mark_any(heap, unit, context->heap_pages)) return false;
   to_be_visited(heap, thread_of(what), unit);
   return true;
 }

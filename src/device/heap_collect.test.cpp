@@ -112,7 +112,7 @@ class HeapCollectTest : public test::HeapFixture {
   bool stops_ = false;
   std::atomic<bool> gate_ = false;
   bool threads_ = false;
-  std::atomic<u64> moves_ = 0;  // of references, by the threads
+  std::atomic<u64> moves_ = 0;    // of references, by the threads
   std::atomic<u64> allowed_ = 0;  // what is lost stays for the look at the end if little moves
   u32 ticks_ = 1000;
   std::atomic<u32> wanted_ = 0;
@@ -203,9 +203,9 @@ TEST_F(HeapCollectTest, TypesAreDeclaredOnce) {
   EXPECT_EQ(record.bytes, sizeof(ObjectHeader) + sizeof(Node));
 }
 
-// Workers move references between objects, make new ones and drop others, while collections follow each other. Each worker has a spine, a list
-// that a collection takes long to walk down, and an array, which it visits early: a reference that moves from the one to the other is lost
-// without the barrier. An object that is freed too early is overwritten by plain memory.
+// Workers move references between objects, make new ones and drop others, while collections follow each other. Each worker has a spine, a
+// list that a collection takes long to walk down, and an array, which it visits early: a reference that moves from the one to the other is
+// lost without the barrier. An object that is freed too early is overwritten by plain memory.
 TEST_F(HeapCollectTest, NothingThatIsReachableIsFreed) {
   constexpr u32 kMutators = 2;
   constexpr u32 kSlots = 16;  // of each worker's array
@@ -245,9 +245,9 @@ TEST_F(HeapCollectTest, NothingThatIsReachableIsFreed) {
       }
       // A task. Its only references are those that it loads and makes. Others move references at the same time.
       const Array<Node>& mine = *g.at(arrays[random() % kMutators]);
-      Field<Node>& slot = (*g.at(arrays[random() % kMutators]))[1 + random() % (kSlots - 1)];
+      Field<Node>& slot = (*g.at(arrays[random() % kMutators]))[1 + static_cast<u32>(random()) % (kSlots - 1)];
       Ref<Node> at = mine[0].acquire();
-      for (u32 depth = random() % kSpine; depth != 0; --depth) at = g.at(at)->left.acquire();
+      for (u32 depth = static_cast<u32>(random()) % kSpine; depth != 0; --depth) at = g.at(at)->left.acquire();
       check(at);
       Field<Node>& from = g.at(at)->right;
       const Ref<Node> payload = from.acquire();

@@ -168,27 +168,27 @@ inline constexpr u32 kCacheOnCpu = 128;
 
 struct alignas(128) HeapHeader {
   u32 magic;
-  u32 pages;        // of the range as it is mapped; the host raises it
-  u32 first_page;   // behind the tables
-  u32 shards;       // of a class, a power of two
-  u32 warps;        // of a worker
-  u32 cache;        // slots that a cache has room for
-  u32 checks;       // HeapChecks
-  u32 words;        // of page_map, for as many pages as the range may have
-  u64 page_map;     // offsets from the start of the range: u64 each 64 pages, a bit a page in use
-  u64 page_table;   // Page each page
-  u64 shard_table;  // Shard, by class and shard
-  u64 count_table;  // ClassCounts, by class
-  u64 cache_table;  // CacheOfClass, by worker, warp and class
-  u64 cache_slots;  // u32, by worker, warp and class
-  u64 bytes;        // of the tables
-  u64 report;       // address of the HeapReport, in host memory
-  u64 type_table;   // TypeRecord, by number less 1; a type is in the first free place from its key on
-  u64 handle_table; // u32 each: references that the host holds
-  u64 chain_table;  // u32 each: an object that leads to others by their links, which are to be visited; 0: none
-  u32 most_pages;   // that the range may have
-  u32 handles;      // entries of the tables
-  u32 chains;       // a power of two
+  u32 pages;         // of the range as it is mapped; the host raises it
+  u32 first_page;    // behind the tables
+  u32 shards;        // of a class, a power of two
+  u32 warps;         // of a worker
+  u32 cache;         // slots that a cache has room for
+  u32 checks;        // HeapChecks
+  u32 words;         // of page_map, for as many pages as the range may have
+  u64 page_map;      // offsets from the start of the range: u64 each 64 pages, a bit a page in use
+  u64 page_table;    // Page each page
+  u64 shard_table;   // Shard, by class and shard
+  u64 count_table;   // ClassCounts, by class
+  u64 cache_table;   // CacheOfClass, by worker, warp and class
+  u64 cache_slots;   // u32, by worker, warp and class
+  u64 bytes;         // of the tables
+  u64 report;        // address of the HeapReport, in host memory
+  u64 type_table;    // TypeRecord, by number less 1; a type is in the first free place from its key on
+  u64 handle_table;  // u32 each: references that the host holds
+  u64 chain_table;   // u32 each: an object that leads to others by their links, which are to be visited; 0: none
+  u32 most_pages;    // that the range may have
+  u32 handles;       // entries of the tables
+  u32 chains;        // a power of two
   u32 reserved;
   Class classes[kClasses];
   alignas(128) u32 used;  // pages in use, the tables' included

@@ -132,7 +132,8 @@ DWELL_DEVICE_COLD u32 take(const Heap& heap, u32 count) {
   }
   if (first == 0) return 0;
   add<Order::relaxed>(&header.used, count);
-  if (first + count > load<Order::relaxed, Scope::device>(&header.top)) maximize<Order::relaxed>(&header.top, static_cast<u64>(first) + count);
+  if (first + count > load<Order::relaxed, Scope::device>(&header.top))
+    maximize<Order::relaxed>(&header.top, static_cast<u64>(first) + count);
   return first;
 }
 

@@ -207,10 +207,11 @@ DWELL_DEVICE bool trim_list(const Heap& heap, u32 number, u32 at) {
 template <class Unused = void>
 DWELL_DEVICE_COLD bool trim(const Heap& heap, u32 before) {
   HeapHeader& header = heap.header();
-  // A collection walks through the slabs, which stay meanwhile. Its sweep ends without this caller; before that it may wait for the caller's
-  // task.
+  // A collection walks through the slabs, which stay meanwhile. Its sweep ends without this caller; before that it may wait for the
+  // caller's task.
   const u32 since = now_ticks();
-  for (u32 round = 0; load<Order::acquire, Scope::device>(&header.phase) == phase::sweeping && now_ticks() - since < pages::kGrowthTicks; ++round)
+  for (u32 round = 0; load<Order::acquire, Scope::device>(&header.phase) == phase::sweeping && now_ticks() - since < pages::kGrowthTicks;
+       ++round)
     pause_briefly(round);
   if (load<Order::acquire, Scope::device>(&header.phase) != phase::rest) return false;
   const u32 seen = load<Order::acquire, Scope::device>(&header.walks);
@@ -241,8 +242,8 @@ DWELL_DEVICE u32 take_pages(const Heap& heap, u32 count) {
     const u32 walks = load<Order::acquire, Scope::device>(&header.walks);
     const u32 first = pages::take(heap, count);
     if (first != 0) {
-      if (load<Order::relaxed, Scope::device>(&header.used) > load<Order::relaxed, Scope::device>(&header.threshold) && header.report != 0 &&
-          load<Order::relaxed, Scope::device>(&header.types) != 0)
+      if (load<Order::relaxed, Scope::device>(&header.used) > load<Order::relaxed, Scope::device>(&header.threshold) &&
+          header.report != 0 && load<Order::relaxed, Scope::device>(&header.types) != 0)
         store<Order::relaxed, Scope::system>(&pointer_to_global<HeapReport>(header.report)->collect, 1U);
       return first;
     }

@@ -15,7 +15,7 @@ struct TreeNode {
 };
 DWELL_OBJECT(TreeNode, left, right);
 
-#define DWELL_TEST_TREE                                                                                 \
+#define DWELL_TEST_TREE                                                                                  \
   "struct TreeNode { dwell::Field<TreeNode> left; dwell::Field<TreeNode> right; dwell::u32 number; };\n" \
   "DWELL_OBJECT(TreeNode, left, right);\n"
 

@@ -97,10 +97,10 @@ struct alignas(16) Context {
   u32 gang_passes[1 + kGangBarriers];  // of this group, by barrier
   EventRing events;
   LogRing log;
-  u64 heap;          // address of the heap; 0: there is none
-  u32 heap_worker;   // number of the worker
-  u32 heap_state;    // 0: the next ones are not set yet, which the worker's first call does; else a phase (object.hpp)
-  u64 heap_caches;   // addresses of the worker's caches of slots, and of these
+  u64 heap;         // address of the heap; 0: there is none
+  u32 heap_worker;  // number of the worker
+  u32 heap_state;   // 0: the next ones are not set yet, which the worker's first call does; else a phase (object.hpp)
+  u64 heap_caches;  // addresses of the worker's caches of slots, and of these
   u64 heap_slots;
   u32 heap_room;                           // slots that a cache has room for
   u32 heap_checks;                         // HeapHeader::checks

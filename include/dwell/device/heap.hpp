@@ -8,15 +8,14 @@
 
 // The heap's functions: linked with an image whose operators call them. All are called by any lanes of a warp, but for the last, which a
 // group calls together.
-#define DWELL_HEAP_FUNCTIONS(function)                                                                                                  \
-  function(dwell::u32, allocate, (dwell::device::Context * context, dwell::u64 bytes), (context, bytes))                               \
-      function(dwell::i32, free, (dwell::device::Context * context, dwell::u32 unit), (context, unit))                                 \
-          function(dwell::u32, find_type, (dwell::device::Context * context, dwell::u64 key), (context, key))                          \
-              function(dwell::u32, declare_type, (dwell::device::Context * context, const dwell::device::TypeRecord* type), (context, type)) \
-                  function(dwell::u32, make_object, (dwell::device::Context * context, dwell::u64 bytes, dwell::u32 type),             \
-                           (context, bytes, type))                                                                                     \
-                      function(void, before_store, (dwell::device::Context * context, dwell::u32 unit), (context, unit))               \
-                          function(void, collect, (dwell::device::Context * context, const dwell::device::Collect& what), (context, what))
+#define DWELL_HEAP_FUNCTIONS(function)                                                                                                     \
+  function(dwell::u32, allocate, (dwell::device::Context * context, dwell::u64 bytes), (context, bytes)) function(                         \
+      dwell::i32, free, (dwell::device::Context * context, dwell::u32 unit), (context, unit))                                              \
+      function(dwell::u32, find_type, (dwell::device::Context * context, dwell::u64 key), (context, key)) function(                        \
+          dwell::u32, declare_type, (dwell::device::Context * context, const dwell::device::TypeRecord* type), (context, type))            \
+          function(dwell::u32, make_object, (dwell::device::Context * context, dwell::u64 bytes, dwell::u32 type), (context, bytes, type)) \
+              function(void, before_store, (dwell::device::Context * context, dwell::u32 unit), (context, unit))                           \
+                  function(void, collect, (dwell::device::Context * context, const dwell::device::Collect& what), (context, what))
 
 namespace dwell {
 
@@ -27,10 +26,10 @@ struct Collect {
   u32 verb;
   u32 group;  // of `groups`
   u32 groups;
-  u32 ticks;          // how long it may take, about
-  u64 first;          // pages, or handles: [first, end)
+  u32 ticks;  // how long it may take, about
+  u64 first;  // pages, or handles: [first, end)
   u64 end;
-  const u32* units;   // references
+  const u32* units;  // references
   u64 unit_count;
   u64* result;
 };

@@ -48,9 +48,8 @@ void Collector::finish() noexcept {
 void Collector::watch() {
   const Lock lock(thread_mutex_);
   if (thread_.joinable() || stopped_.load()) return;
-  thread_ = with_thread("the thread that collects the heap", nullptr, [this] {
-    return std::jthread([this](const std::stop_token& stop) { watch_heap(stop); });
-  });
+  thread_ = with_thread("the thread that collects the heap", nullptr,
+                        [this] { return std::jthread([this](const std::stop_token& stop) { watch_heap(stop); }); });
 }
 
 void Collector::watch_heap(const std::stop_token& stop) {
@@ -111,7 +110,8 @@ HeapCollection Collector::collect_now() {
   const Told told = part(verb::phase, phase::rest, 0, 1);
   // The next one begins when the heap has twice as many pages in use as now, and before it is full.
   const std::uint64_t most = parts_.heap.most_pages();
-  const std::uint64_t next = std::min(std::max(told.used * 2, told.used + kPagesAtFirst), std::max(told.used + (most - std::min(most, told.used)) / 2, most / 4 * 3));
+  const std::uint64_t next = std::min(std::max(told.used * 2, told.used + kPagesAtFirst),
+                                      std::max(told.used + (most - std::min(most, told.used)) / 2, most / 4 * 3));
   part(verb::threshold, next, 0, 1);
   return {.marked = told.marked, .freed = told.freed, .freed_bytes = told.freed_bytes, .slices = slices_};
 }
@@ -131,8 +131,7 @@ Collector::Told Collector::part(std::uint32_t what, std::uint64_t first, std::ui
     units_ = parts_.backend.allocate_host(std::max<std::size_t>(units.size_bytes(), 4096));
   if (!units.empty()) std::memcpy(units_->host(), units.data(), units.size_bytes());
   const auto half = [](std::uint64_t value, bool upper) { return static_cast<std::uint32_t>(upper ? value >> 32U : value); };
-  std::uint32_t words[12] = {what, kSliceTicks, half(first, false), half(first, true), half(end, false),
-                             half(end, true)};
+  std::uint32_t words[12] = {what, kSliceTicks, half(first, false), half(first, true), half(end, false), half(end, true)};
   const auto put_span = [&](std::uint32_t* to, std::uint64_t address, std::uint64_t size) {
     const detail::SpanWords span = detail::SpanWords::of(address, size);
     to[0] = half(span.low, true);
@@ -178,7 +177,8 @@ void Collector::walk(std::uint32_t what) {
   const std::uint64_t end = part(verb::look, 0, 0, 1).top;
   const std::uint64_t step = groups() * kPagesOfSlice;
   // Clearing forgets what was to be visited too, so there is always one part.
-  for (std::uint64_t page = first; page == first || page < end; page += step) part(what, page, std::min(page + step, std::max(end, first)), groups());
+  for (std::uint64_t page = first; page == first || page < end; page += step)
+    part(what, page, std::min(page + step, std::max(end, first)), groups());
 }
 
 void Collector::clear_handles() {

@@ -25,8 +25,9 @@
 
 namespace dwell::runtime {
 
-// Leads collections: one when it is asked for, and one when the heap has grown beyond a threshold, on a thread of its own. On a GPU all work
-// on the heap is done by tasks of an operator of the runtime, on the CPU by the thread that collects. Members may be called from any thread.
+// Leads collections: one when it is asked for, and one when the heap has grown beyond a threshold, on a thread of its own. On a GPU all
+// work on the heap is done by tasks of an operator of the runtime, on the CPU by the thread that collects. Members may be called from any
+// thread.
 class Collector {
  public:
   struct Parts {

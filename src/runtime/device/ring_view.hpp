@@ -27,8 +27,8 @@ class RingView {
   // Returns the task that begins at a position in flight; nothing while its submitter still writes it. The result is valid if the task is
   // not complete afterwards: until then its slots are its own. Throws std::bad_alloc.
   std::optional<Task> at(std::uint64_t position) const;
-  // Adds all words behind its header that the task carries, arguments among them, if it is in flight; of a task whose arguments are in a block,
-  // not these. Returns its slots; 0: its submitter still writes it.
+  // Adds all words behind its header that the task carries, arguments among them, if it is in flight; of a task whose arguments are in a
+  // block, not these. Returns its slots; 0: its submitter still writes it.
   std::uint32_t add_arguments(std::uint64_t position, std::vector<std::uint32_t>& to) const;
   // Returns only its header.
   std::optional<device::Header> header_at(std::uint64_t position) const;

@@ -83,15 +83,15 @@ void HeapMemory::ensure() {
   made->header.pages = first;
   if (at_once) {
     try {
-      made->region->grow(std::size_t{made->header.most_pages} * heap::kPageBytes);
-      made->header.pages = made->header.most_pages;
+      made->header.pages += map_some(*made, made->header.most_pages - first);
     } catch (const Error&) {
       made->header.most_pages = first;
     }
   }
   made->header.checks = options_.checks == HeapChecks::off ? 0 : heap::kChecksFrees;
   made->header.report = made->report->device();
-  made->header.threshold = std::min(made->header.first_page + static_cast<std::uint32_t>(kDefaultStep / heap::kPageBytes), made->header.most_pages / 4 * 3);
+  made->header.threshold =
+      std::min(made->header.first_page + static_cast<std::uint32_t>(kDefaultStep / heap::kPageBytes), made->header.most_pages / 4 * 3);
   std::vector<std::uint64_t> map(made->header.first_page / 64 + 1);
   for (std::uint32_t page = 0; page < made->header.first_page; ++page) map[page / 64] |= std::uint64_t{1} << (page % 64);
   const std::uint64_t at = made->region->device();
@@ -130,7 +130,7 @@ void HeapMemory::grow_to(std::uint32_t pages) {
   const std::uint32_t wanted = std::min(std::max({pages, header.pages + made_->step, header.pages + header.pages / 2}), header.most_pages);
   if (wanted <= header.pages) return;
   try {
-    header.pages += map_some(wanted - header.pages);
+    header.pages += map_some(*made_, wanted - header.pages);
     backend_.copy_to_device(made_->region->device() + offsetof(heap::HeapHeader, pages), &header.pages, sizeof(header.pages));
   } catch (const Error& error) {
     // Whoever waits learns from this that no more comes.
@@ -177,12 +177,12 @@ std::uint32_t HeapMemory::handle_entries() {
   return heap.header.handles;
 }
 
-std::uint32_t HeapMemory::map_some(std::uint32_t more) {
+std::uint32_t HeapMemory::map_some(Made& made, std::uint32_t more) {
   for (;; more /= 2) try {
-      made_->region->grow((std::size_t{made_->header.pages} + more) * heap::kPageBytes);
+      made.region->grow((std::size_t{made.header.pages} + more) * heap::kPageBytes);
       return more;
     } catch (const Error& error) {
-      if (error.kind() != errc::out_of_memory || more == 1) throw;
+      if (error.kind() != errc::out_of_memory || more <= 1) throw;
     }
 }
 

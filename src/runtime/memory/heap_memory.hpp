@@ -39,7 +39,8 @@ class HeapMemory {
   std::uint64_t address_of(std::uint32_t unit, std::size_t offset, std::size_t bytes);
   // Returns whether operators have asked for a collection since the last call. False without a heap.
   bool take_wish_to_collect();
-  // Its address on the device, the first page of allocations, the most pages that there may be, and the entries of the table of handles. They make the heap.
+  // Its address on the device, the first page of allocations, the most pages that there may be, and the entries of the table of handles.
+  // They make the heap.
   std::uint64_t address();
   std::uint32_t first_page();
   std::uint32_t most_pages();
@@ -55,7 +56,7 @@ class HeapMemory {
   // Maps memory until the heap has `pages`, or as many as there is memory for.
   void grow_to(std::uint32_t pages);
   // Maps so many pages more, or half as many and so on, and returns how many. Throws as Region::grow when there is not even one.
-  std::uint32_t map_some(std::uint32_t more) DWELL_REQUIRES(mutex_);
+  static std::uint32_t map_some(Made& made, std::uint32_t more);
 
   backend::Backend& backend_;
   Keeper& keeper_;
