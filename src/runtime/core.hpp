@@ -23,6 +23,7 @@
 #include "backend/backend.hpp"
 #include "live/published.hpp"
 #include "runtime/collect/collector.hpp"
+#include "runtime/collect/heap_operators.hpp"
 #include "runtime/complete/completions.hpp"
 #include "runtime/device/devices.hpp"
 #include "runtime/generation/open_check.hpp"
@@ -154,8 +155,6 @@ class Core {
 
   HeapMemory& heap() { return *heap_; }
   // The operators that work on the heap for the host, each defined at the first call. Throws as Registry::define.
-  enum class HeapOperator : std::uint8_t { allocate, free, collect, make, hold, store };
-  static constexpr std::size_t kHeapOperators = 6;
   std::shared_ptr<detail::DefinitionState> heap_operator(HeapOperator which);
   Collector& collector() { return *collector_; }
   // As Heap::collect.

@@ -129,6 +129,8 @@ struct KeepArgument<Ref<T>> {
 }  // namespace dwell
 
 DWELL_DEVICE void* operator new(decltype(sizeof(0)), dwell::device::Here, void* at) noexcept { return at; }
+// Never called: constructors do not throw.
+DWELL_DEVICE void operator delete(void*, dwell::device::Here, void*) noexcept {}
 
 namespace dwell {
 

@@ -190,7 +190,7 @@ DWELL_HOST_DEVICE device::TypeRecord dwell_object_record(Array<T>*) {
 #define DWELL_OBJECT_LAST(_0, _1, _2, _3, _4, _5, _6, _7, _8, _9, _10, _11, _12, _13, _14, _15, _16, _17, _18, _19, _20, _21, _22, _23, \
                           _24, count, ...)                                                                                              \
   count
-#define DWELL_OBJECT_PLACE(T, member) dwell::device::place_of_field<decltype(T::member)>(__builtin_offsetof(T, member)),
+#define DWELL_OBJECT_PLACE(T, member) dwell::device::place_of_field<decltype(T::member)>(DWELL_OFFSET_OF(T, member)),
 #define DWELL_OBJECT_JOIN(a, b) DWELL_OBJECT_JOINED(a, b)
 #define DWELL_OBJECT_JOINED(a, b) a##b
 #define DWELL_OBJECT_PLACES(T, ...) DWELL_OBJECT_JOIN(DWELL_OBJECT_PLACES_, DWELL_OBJECT_COUNT(__VA_ARGS__))(T, __VA_ARGS__)

@@ -21,7 +21,7 @@ using Hold = Operator<void(std::uint32_t, Span<const std::uint32_t>)>;
 using Store = Operator<void(std::uint32_t, std::uint32_t, std::uint32_t)>;
 
 // One of the heap's operators: the definition's first instance, which owns the whole.
-std::shared_ptr<detail::OperatorState> operator_of(runtime::Core& core, runtime::Core::HeapOperator which) {
+std::shared_ptr<detail::OperatorState> operator_of(runtime::Core& core, runtime::HeapOperator which) {
   const std::shared_ptr<detail::DefinitionState> definition = core.heap_operator(which);
   return {definition, &definition->instances.front()};
 }
@@ -38,7 +38,7 @@ std::vector<std::uint32_t> Heap::allocate_units(std::size_t count, std::size_t b
     throw Error(errc::invalid_argument, "an alignment of " + std::to_string(alignment) + ": give a power of two of at most 4096");
   std::vector<std::uint32_t> units(count);
   if (count == 0) return units;
-  const Allocate allocate(Runtime::handle_of(operator_of(*core(), runtime::Core::HeapOperator::allocate)));
+  const Allocate allocate(Runtime::handle_of(operator_of(*core(), runtime::HeapOperator::allocate)));
   const Buffer<std::uint32_t> into = runtime_->allocate<std::uint32_t>(count, Memory::host);
   runtime_->submit(allocate, std::uint64_t{bytes}, static_cast<std::uint32_t>(alignment), into).wait();
   into.read(std::span(units));
@@ -54,7 +54,7 @@ std::vector<std::uint32_t> Heap::allocate_units(std::size_t count, std::size_t b
 
 void Heap::free_units(std::span<const std::uint32_t> units) {
   if (units.empty()) return;
-  const Free free(Runtime::handle_of(operator_of(*core(), runtime::Core::HeapOperator::free)));
+  const Free free(Runtime::handle_of(operator_of(*core(), runtime::HeapOperator::free)));
   Buffer<std::uint32_t> from = runtime_->allocate<std::uint32_t>(units.size(), Memory::host);
   from.write(units);
   runtime_->submit(free, from).wait();
@@ -68,7 +68,7 @@ void Heap::write_bytes(std::uint32_t unit, std::size_t offset, std::span<const s
 
 Heap::Made Heap::make_object(const device::TypeRecord& type, std::span<const std::byte> value) {
   const auto core = this->core();
-  const Make make(Runtime::handle_of(operator_of(*core, runtime::Core::HeapOperator::make)));
+  const Make make(Runtime::handle_of(operator_of(*core, runtime::HeapOperator::make)));
   const std::shared_ptr<runtime::Handles> handles = core->collector().handles();
   const std::uint32_t entry = handles->take();
   std::shared_ptr<void> owner = owned(handles, entry);
@@ -89,7 +89,7 @@ Heap::Made Heap::make_object(const device::TypeRecord& type, std::span<const std
 
 std::shared_ptr<void> Heap::hold_unit(std::uint32_t unit) {
   const auto core = this->core();
-  const Hold hold(Runtime::handle_of(operator_of(*core, runtime::Core::HeapOperator::hold)));
+  const Hold hold(Runtime::handle_of(operator_of(*core, runtime::HeapOperator::hold)));
   const std::shared_ptr<runtime::Handles> handles = core->collector().handles();
   const std::uint32_t entry = handles->take();
   std::shared_ptr<void> owner = owned(handles, entry);
@@ -110,7 +110,7 @@ Ref<void> Heap::root_unit(std::string_view name) {
 void Heap::store_unit(std::uint32_t object, std::uint32_t offset, std::uint32_t unit) {
   const auto core = this->core();
   static_cast<void>(core->heap().address_of(object, offset, sizeof(unit)));  // refuses what is no reference
-  const Store store(Runtime::handle_of(operator_of(*core, runtime::Core::HeapOperator::store)));
+  const Store store(Runtime::handle_of(operator_of(*core, runtime::HeapOperator::store)));
   runtime_->submit(store, object, offset, unit).wait();
 }
 

@@ -21,6 +21,7 @@
   extern "C" __attribute__((visibility("default"))) const type name; \
   const type name
 
+#define DWELL_OFFSET_OF(type, member) __builtin_offsetof(type, member)
 #define DWELL_UNROLL
 #define DWELL_UNROLL_BY_4
 #define DWELL_UNROLL_NOT
