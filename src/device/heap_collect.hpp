@@ -5,16 +5,21 @@
 //
 //   clearing   handshake, then all marks are removed. What workers that have not seen the end of the last collection have marked goes with
 //              them
-//   guarding   handshake: all workers mark references before they overwrite them (a deletion barrier: Yuasa, Real-time garbage collection
-//              on general-purpose machines, 1990), and those that their tasks get as arguments
+//   guarding   three handshakes: all workers mark references before they overwrite them (a deletion barrier: Yuasa, Real-time garbage
+//              collection on general-purpose machines, 1990), those that they store (Dijkstra et al., On-the-fly garbage collection, 1978),
+//              and those that their tasks get as arguments. A worker reads the phase at its first call of a lease: the second and third
+//              handshake make sure that no load of a reference came before it
 //   marking    handshake: all objects are born marked. Then the roots are marked: handles of the host, and what the arguments of tasks in
-//              flight name. Objects are visited until none is left, and none after another handshake: a task may have marked an object that
-//              it had not yet put where it is found
+//              flight name. Objects are visited until none is left, and none was added until another handshake: a task may have marked an
+//              object that it had not yet put where it is found
 //   sweeping   slots of objects without a mark are given back
 //   rest
 //
 // A task has no references of its own between two handshakes but those that it loads from objects, has got as arguments, or makes. So what
-// it can reach was in the snapshot, or is new: the barrier keeps the first, birth the second.
+// it can reach was in the snapshot, or is new: the barrier keeps the first, birth the second. Workers begin to bear marked objects at
+// different times, so what is stored is marked too: an object that was born without a mark may go into one that was born with it.
+//
+// The model tests/model/heap_collect.pml shows what is lost without each of these.
 #pragma once
 
 #include <dwell/device/heap.hpp>

@@ -77,12 +77,14 @@ class HeapCollectTest : public test::HeapFixture {
     enter(heap::phase::clearing);
     part(heap::verb::clear, first, end);
     enter(heap::phase::guarding);
+    handshake();
+    handshake();
     enter(heap::phase::marking);
     part(heap::verb::roots, 0, heap_.header().handles, roots);
     for (bool more = true; more;) {
       visit_all();
       handshake();
-      part(heap::verb::visit);
+      part(heap::verb::look);
       more = left_ != 0;
     }
     part(heap::verb::phase, heap::phase::sweeping);

@@ -124,6 +124,8 @@ struct KeepArgument<Ref<T>> {
     }
   };
 };
+template <class T>
+struct KeepArgument<const T&> : KeepArgument<T> {};
 
 }  // namespace device
 }  // namespace dwell
@@ -135,27 +137,53 @@ DWELL_DEVICE void operator delete(void*, dwell::device::Here, void*) noexcept {}
 namespace dwell {
 
 namespace device {
-// Before a reference to an object is overwritten. One test while no collection runs.
-DWELL_DEVICE void guard(const Group& g, u32 unit) {
+// Before a reference to an object replaces another. One test while no collection runs. Both are marked: the old one, as nothing else may
+// lead to it any more; the new one, as the object that gets it may have been made since marking began, and is not visited.
+DWELL_DEVICE void guard(const Group& g, u32 before, u32 after) {
   Context* const context = HeapCalls::context(g);
-  if (context->heap_state != kHeapAtRest) HeapCalls::before_store(context, unit);
+  if (context->heap_state == kHeapAtRest) return;
+  HeapCalls::before_store(context, before);
+  HeapCalls::before_store(context, after);
 }
+
+// The same for a value that a new object begins with.
+template <class T>
+DWELL_DEVICE void guard_value(Context*, const T&) {}
+template <class T>
+DWELL_DEVICE void guard_value(Context* context, const Ref<T>& ref) {
+  if (context->heap_state != kHeapAtRest) HeapCalls::before_store(context, ref.unit());
+}
+
+// The values that a new T begins with.
+template <class T, bool is_object = ObjectOf<T>::is>
+struct Initial {
+  template <class... Values>
+  static DWELL_DEVICE void guard(Context*, const Values&...) {}
+};
+template <class T>
+struct Initial<T, true> {
+  template <class... Values>
+  static DWELL_DEVICE void guard(Context* context, const Values&... values) {
+    const int guarded[] = {0, (guard_value(context, values), 0)...};
+    static_cast<void>(guarded);
+  }
+};
 }  // namespace device
 
 template <class T>
 DWELL_DEVICE void Field<T>::set(Group g, Ref<T> ref) {
-  device::guard(g, get().unit());
+  device::guard(g, get().unit(), ref.unit());
   device::store<device::Order::relaxed, device::Scope::device>(&unit_, ref.unit());
 }
 template <class T>
 DWELL_DEVICE void Field<T>::publish(Group g, Ref<T> ref) {
-  device::guard(g, get().unit());
+  device::guard(g, get().unit(), ref.unit());
   device::store<device::Order::release, device::Scope::device>(&unit_, ref.unit());
 }
 template <class T>
 DWELL_DEVICE Ref<T> Field<T>::compare_exchange(Group g, Ref<T> expected, Ref<T> desired) {
-  // Before the exchange, whether or not that succeeds: afterwards, nothing may lead to it.
-  device::guard(g, expected.unit());
+  // Before the exchange, whether or not that succeeds.
+  device::guard(g, expected.unit(), desired.unit());
   return Ref<T>::at(device::compare_exchange<device::Order::acq_rel>(&unit_, expected.unit(), desired.unit()));
 }
 
@@ -184,7 +212,9 @@ DWELL_DEVICE Ref<T> Group::try_make(Values... values) const {
   static_assert(__is_trivially_copyable(T), "objects of the heap are moved as bytes: T is trivially copyable");
   static_assert(alignof(T) <= kMostHeapAlignment, "the heap aligns to 4096 bytes at most");
   const Ref<T> ref = Ref<T>::at(device::Maker<T>::allocate(context_, sizeof(T), alignof(T)));
-  if (ref) new (device::Here{}, at(ref)) T{values...};
+  if (!ref) return ref;
+  device::Initial<T>::guard(context_, values...);
+  new (device::Here{}, at(ref)) T{values...};
   return ref;
 }
 template <class T, class... Values>

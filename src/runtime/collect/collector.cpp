@@ -99,12 +99,18 @@ HeapCollection Collector::collect_now() {
   enter(phase::clearing);
   walk(verb::clear);
   enter(phase::guarding);
+  // A worker reads the phase at its first call of a lease, which may be later than its first load of a reference. So a lease that begins
+  // now guards from its first task on, and so does one that began when all others did.
+  handshake();
+  handshake();
   enter(phase::marking);
   mark_roots();
+  // What is listed behind a handshake is visited, and another handshake follows: others may have marked what it leads to, and not listed it
+  // yet.
   do {
     visit_all();
     handshake();
-  } while (part(verb::visit, 0, 0, 1).left != 0);
+  } while (part(verb::look, 0, 0, 1).left != 0);
   part(verb::phase, phase::sweeping, 0, 1);
   walk(verb::sweep);
   const Told told = part(verb::phase, phase::rest, 0, 1);
