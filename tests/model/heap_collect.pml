@@ -1,29 +1,29 @@
-/* heap_collect: the phases of a collection of the heap, workers that see them late, barriers, births, the roots and the sweep
+/* heap_collect: phases of a collection, workers that see them late, barriers, births, roots, the sweep
  *
  * Modelled (heap_collect.hpp, heap_objects.hpp, collector.cpp): objects with a field each, the first of them a root; W workers that run tasks
- * one after the other, and the host, which leads COLLECTIONS collections. A worker reads the phase at its first use of the heap in a lease,
- * and keeps it until the next lease. A lease begins between any two tasks; at a handshake the host waits until all workers have begun one. A
- * task begins with an argument or without, has two registers, and loads fields, sets fields, makes objects, and makes one task with a
- * reference, which waits until a worker takes it, for any time. The argument stays readable until that task has ended. The state that a
- * gang gets back when it resumes, and references in structures, are arguments too.
+ * one after the other; the host, which leads COLLECTIONS collections. A worker reads the phase when a lease begins (with LATE: at its first
+ * use of the heap in the lease) and keeps it until the next one. A lease begins between two tasks; a handshake waits until all tasks that
+ * run have ended and their workers have begun a lease. A task begins with an argument or without, has two registers, loads and sets fields,
+ * makes objects, and makes a task with a reference, which waits until a worker takes it. The argument stays readable until that task has
+ * ended. The state that a gang gets back when it resumes, and references in structures, are arguments too.
  *
- * A set exchanges the field; then, while guarding and marking, it marks what was there, and then puts it on the list of objects to be
- * visited. A started task does so with its argument. While marking and sweeping, an object's mark is set before its object bit. The host reads
- * the argument, which is marked later, marks the root, visits objects until the list is empty, and ends when the list is still empty behind a
- * handshake.
+ * While guarding and marking, a set reads the field, marks what is there and what it is about to store, and then stores; what it marks it
+ * puts on the list of objects to be visited, a step later. A started task does so with its argument. While marking and sweeping, objects are
+ * born with a mark, which comes before the object bit. The host reads the waiting argument and marks it later, marks the root, visits objects
+ * until the list is empty, and sweeps when it is still empty behind a handshake.
  *
  * Any process may rest between any two steps for any time.
  *
- * Abstraction: phase clearing is rest, as workers do the same in both. The list is a set; that an object is put there twice is an error. One
- * visitor, which has its objects on the list. A word of object bits and a word of marks cover the heap. A worker uses OPS operations. Slots
- * come from one word (heap_slabs has the slabs). Steps are sequentially consistent.
+ * Abstraction: phase clearing is rest, as workers do the same in both; nothing is done before the first collection guards. The list is a set,
+ * and putting an object there twice an error. There is one visitor, whose objects are on the list. One word of object bits and one of marks
+ * cover the heap. All workers together use OPS operations. Steps are sequentially consistent.
  *
  * Properties
  *   assertions   no object is freed that the root, a register or an argument leads to; what was unreachable when a collection began has been
- *                freed when it ends; an object is put on the list once at most
+ *                freed when it ends; an object is on the list once at most
  *   end states   no handshake waits for ever
- * Mutations: BROKEN_GUARD, BROKEN_SET, BROKEN_WHITE, BROKEN_EARLY, BROKEN_CLEARING, BROKEN_GUARDING, BROKEN_MARKING, BROKEN_LAST,
- *   BROKEN_VISIT, BROKEN_SWEEP, BROKEN_ARGUMENT, BROKEN_RING, BROKEN_FORGET
+ * Mutations: BROKEN_GUARD, BROKEN_VALUE, BROKEN_WHITE, BROKEN_EARLY, BROKEN_CLEARING, BROKEN_GUARDING, BROKEN_AGAIN, BROKEN_LATE,
+ *   BROKEN_MARKING, BROKEN_LAST, BROKEN_VISIT, BROKEN_SWEEP, BROKEN_ARGUMENT, BROKEN_RING, BROKEN_FORGET
  */
 #ifndef W
 #define W       2
@@ -32,7 +32,7 @@
 #define N       4                 /* objects; 1 is the root */
 #endif
 #ifndef OPS
-#define OPS     6                 /* of all workers */
+#define OPS     4                 /* of all workers */
 #endif
 #ifndef COLLECTIONS
 #define COLLECTIONS 1
@@ -42,6 +42,16 @@
 #endif
 #ifndef WAITING
 #define WAITING 0                 /* the argument of a task that waits at the begin */
+#endif
+#ifdef BROKEN_LATE
+#define LATE
+#define AGAIN   1
+#elif defined(LATE)
+#define AGAIN   2                 /* more handshakes while guarding */
+#elif defined(BROKEN_AGAIN)
+#define AGAIN   0
+#else
+#define AGAIN   1
 #endif
 #define ROOT    1
 #define NOBODY  255
@@ -53,10 +63,10 @@
 #define MARKING  3
 #define SWEEPING 4
 
-#ifdef AT_ONCE
-#define FIRST_STATE phase
-#else
+#ifdef LATE
 #define FIRST_STATE UNSET
+#else
+#define FIRST_STATE phase
 #endif
 
 byte phase = REST;
@@ -138,21 +148,14 @@ inline note() {
   fi
 }
 
-/* Marks what is in the field of `to`, `seen`, and sets the field. */
+/* Marks what was in the field of `to`, and what will be; sets the field. */
 inline set() {
-  do
-  :: note();
-     atomic {
-       if
-#ifdef BROKEN_SET
-       :: true -> field[to] = value; goto ready
-#else
-       :: field[to] == seen -> field[to] = value; goto ready
-       :: else -> seen = field[to]; old[me] = seen
+  note();
+#ifndef BROKEN_VALUE
+  old[me] = value;
+  note();
 #endif
-       fi
-     }
-  od
+  field[to] = value
 }
 
 /* b = a new object with a in its field; begins atomically. */
@@ -170,7 +173,7 @@ inline make() {
 }
 
 proctype Worker(byte me) {
-  byte to, value, seen;
+  byte to, value;
   begun;
   do
   :: atomic {
@@ -210,12 +213,12 @@ runs:
           fi;
           if
 #ifndef BROKEN_GUARD
-          :: GUARDS -> seen = field[to]; old[me] = seen
+          :: GUARDS -> old[me] = field[to]
 #endif
           :: else -> field[to] = value; goto ready
           fi
         }
-        set()
+        set(); goto ready
      :: atomic { left > 0 && argument == 0 && a[me] != 0 -> left--; argument = a[me] }
      :: atomic {                              /* the end of the task, and perhaps of the lease */
           a[me] = 0; b[me] = 0; busy[me] = 0;
@@ -232,7 +235,7 @@ runs:
      od;
      if
      :: false ->
-ready:  atomic { to = 0; value = 0; seen = 0; goto runs }
+ready:  atomic { to = 0; value = 0; goto runs }
      :: else
      fi
   :: left == 0 -> break
@@ -278,7 +281,7 @@ inline visit() {
 }
 
 init {
-  byte i, at, object, had, kept, more = COLLECTIONS;
+  byte i, at, object, again, had, kept, more = COLLECTIONS;
   d_step {
     do
     :: i < FIRST -> i++; taken = taken | BIT(i); field[i] = (i < FIRST -> i + 1 : 0)
@@ -310,9 +313,10 @@ init {
      atomic { phase = GUARDING; begun = 1 }
 #ifndef BROKEN_GUARDING
      handshake();
-#if !defined(AT_ONCE) && !defined(BROKEN_LATE)
-     handshake();
-#endif
+     do
+     :: again < AGAIN -> again++; handshake()
+     :: else -> again = 0; break
+     od;
 #endif
      phase = MARKING;
 #ifndef BROKEN_MARKING
