@@ -87,15 +87,15 @@ class Collector {
 
   HeapCollection collect_now() DWELL_REQUIRES(mutex_);
   void watch_heap(const std::stop_token& stop);
-  // Runs a part of a collection in `groups` groups, and waits for it.
-  Told part(std::uint32_t verb, std::uint64_t first, std::uint64_t end, std::uint32_t groups, std::span<const std::uint32_t> units = {})
+  // Runs a part of a collection (heap::verb) in `groups` groups, and waits for it.
+  Told part(std::uint32_t what, std::uint64_t first, std::uint64_t end, std::uint32_t groups, std::span<const std::uint32_t> units = {})
       DWELL_REQUIRES(mutex_);
   // The same on the CPU, by the calling thread: a task of the loop would wait for those before it in the ring.
-  Told part_here(std::uint32_t verb, std::uint64_t first, std::uint64_t end, std::span<const std::uint32_t> units) DWELL_REQUIRES(mutex_);
-  void enter(std::uint32_t phase) DWELL_REQUIRES(mutex_);
+  Told part_here(std::uint32_t what, std::uint64_t first, std::uint64_t end, std::span<const std::uint32_t> units) DWELL_REQUIRES(mutex_);
+  void enter(std::uint32_t next) DWELL_REQUIRES(mutex_);
   // Waits until all tasks that run now have ended.
   void handshake();
-  void walk(std::uint32_t verb) DWELL_REQUIRES(mutex_);
+  void walk(std::uint32_t what) DWELL_REQUIRES(mutex_);
   void clear_handles() DWELL_REQUIRES(mutex_);
   void mark_roots() DWELL_REQUIRES(mutex_);
   void visit_all() DWELL_REQUIRES(mutex_);
