@@ -176,7 +176,7 @@ DWELL_HOST_DEVICE device::TypeRecord dwell_object_record(Array<T>*) {
 // are of the type dwell::Field<T>, and all are named; none: DWELL_OBJECT(Leaf).
 #define DWELL_OBJECT(...) DWELL_OBJECT_PICK(__VA_ARGS__, )
 #define DWELL_OBJECT_PICK(Type, ...)                                                                                        \
-  DWELL_HOST_DEVICE dwell::device::TypeRecord dwell_object_record(Type*) {                                                  \
+  __attribute__((unused)) DWELL_HOST_DEVICE dwell::device::TypeRecord dwell_object_record(Type*) {                          \
     static_assert(__is_trivially_copyable(Type), "objects of the heap are moved as bytes: the type is trivially copyable"); \
     static_assert(alignof(Type) <= 16, "the heap aligns objects to 16 bytes at most");                                      \
     return dwell::device::type_record<Type>(                                                                                \
@@ -186,7 +186,7 @@ DWELL_HOST_DEVICE device::TypeRecord dwell_object_record(Array<T>*) {
   static_assert(dwell::device::ObjectOf<Type>::is, "DWELL_OBJECT stands before the first use of the type")
 // Each list of members ends with an empty one.
 #define DWELL_OBJECT_COUNT(...) \
-  DWELL_OBJECT_LAST(__VA_ARGS__, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
+  DWELL_OBJECT_LAST(__VA_ARGS__, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0, )
 #define DWELL_OBJECT_LAST(_0, _1, _2, _3, _4, _5, _6, _7, _8, _9, _10, _11, _12, _13, _14, _15, _16, _17, _18, _19, _20, _21, _22, _23, \
                           _24, count, ...)                                                                                              \
   count
