@@ -71,7 +71,7 @@ struct HeapStatistics {
   }
 };
 
-// What a collection has done.
+// Counts of one collection.
 struct HeapCollection {
   std::uint64_t marked = 0;       // objects that were found reachable, without those made meanwhile
   std::uint64_t freed = 0;        // objects
@@ -151,8 +151,10 @@ class Heap {
   }
 
   // Frees all objects that were unreachable at the call: no root, no handle, no argument of a task in flight (also of nodes of graphs), and
-  // no object that is reachable refers to them. References in buffers do not count, nor those among the arguments beyond 372 bytes.
-  // Returns when that is done; tasks run meanwhile. Waits for the tasks that run at the call, and for a few later ones.
+  // no object that is reachable refers to them. References in buffers, in structures that are arguments, and among
+  // arguments beyond 372 bytes do not count.
+  // Returns when that is done; tasks run meanwhile. Waits for the tasks that run at the call, and for a few later ones. Also throws
+  // errc::unsupported while the calling thread captures.
   HeapCollection collect();
 
   // Allocates uninitialised memory. `alignment`: a power of two of at most 4096.

@@ -196,7 +196,7 @@ struct alignas(128) HeapHeader {
   u32 walks;              // through all pages for empty slabs: twice those that are over, plus 1 while there is one
   u32 fruitful;           // `walks` behind the last one that has found some
   alignas(128) u32 hint;  // word of page_map to look in first
-  // Of the collector.
+  // Changed by the collector, and by those who mark during a collection.
   alignas(128) u32 phase;
   u32 types;      // that were declared
   u32 threshold;  // pages in use beyond which a collection is wanted

@@ -9,7 +9,7 @@
 
 namespace dwell::device::heap {
 
-// Where an object's bits are.
+// An object's bits in the maps of objects and of marks.
 struct Bits {
   u32* objects;  // null: no object begins there
   u32* marks;

@@ -15,7 +15,7 @@ namespace device {
 DWELL_CONSTANT u32 kMostReferences = 24;  // in an object, or in an element of an array
 DWELL_CONSTANT u32 kTypeName = 56;        // bytes of a type's name, with a 0 at its end
 
-// What the collector knows of a type.
+// A type of objects, as the collector reads it.
 struct TypeRecord {
   u64 key;                  // a hash of the rest; 0: no type
   u32 bytes;                // of an object, its header included; of an array, what comes before its elements
@@ -77,7 +77,8 @@ DWELL_HOST_DEVICE TypeRecord type_record(const char* name, const Places<count>& 
   return record;
 }
 
-// Whether T is a type of objects, and its record. DWELL_OBJECT declares the function beside the type, where the argument leads to it.
+// ObjectOf<T>::is: T was declared by DWELL_OBJECT; record() returns its record. DWELL_OBJECT declares dwell_object_record in the type's
+// namespace, where argument-dependent lookup finds it.
 template <class T>
 DWELL_HOST_DEVICE auto is_object(int) -> decltype(dwell_object_record(static_cast<T*>(nullptr)).key != 0) {
   return true;

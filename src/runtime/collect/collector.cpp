@@ -78,7 +78,7 @@ HeapCollection Collector::collect() {
   try {
     done = collect_now();
   } catch (const Error&) {
-    // What is marked stays allocated; the next collection begins anew.
+    // Nothing more is freed. The next collection removes all marks first.
     try {
       part(verb::phase, phase::rest, 0, 1);
     } catch (const Error&) {
@@ -105,8 +105,7 @@ HeapCollection Collector::collect_now() {
   handshake();
   enter(phase::marking);
   mark_roots();
-  // What is listed behind a handshake is visited, and another handshake follows: others may have marked what it leads to, and not listed it
-  // yet.
+  // A task may have marked an object and not listed it yet: objects found in the list cause another round of visits and another handshake.
   do {
     visit_all();
     handshake();

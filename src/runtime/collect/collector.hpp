@@ -75,7 +75,7 @@ class Collector {
   }
 
  private:
-  // What a part of a collection tells.
+  // The result of a part of a collection.
   struct Told {
     std::uint64_t left = 0;
     std::uint64_t marked = 0;
