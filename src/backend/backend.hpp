@@ -132,7 +132,8 @@ class Backend {
   virtual std::unique_ptr<Allocation> pin(void* pointer, std::size_t bytes, std::shared_ptr<void> keep_alive) {
     return wrap(pointer, bytes, std::move(keep_alive));
   }
-  // Copies between the host's and device memory; returns when done. Safe while a lease runs. Throws errc::device_lost.
+  // Copies between the host's and device memory; returns when done. Safe while a lease runs: an aligned word of 4 or 8 bytes goes by one
+  // store or load, so device code may read or write it meanwhile by atomic operations. Throws errc::device_lost.
   virtual void copy_to_device(std::uint64_t to, const void* from, std::size_t bytes) = 0;
   virtual void copy_to_host(void* to, std::uint64_t from, std::size_t bytes) = 0;
   // Copies within device memory, between disjoint ranges.

@@ -351,6 +351,25 @@ std::string processor_name() {
   return name;
 }
 
+// Whether a copy is of one aligned word, and then copies it by one store. Pairs with loads that acquire, of device code.
+template <class Word>
+bool store_word(std::uint64_t to, const void* from, std::size_t bytes) {
+  if (bytes != sizeof(Word) || to % sizeof(Word) != 0) return false;
+  Word word;
+  std::memcpy(&word, from, sizeof(word));
+  __atomic_store_n(reinterpret_cast<Word*>(to), word, __ATOMIC_RELEASE);
+  return true;
+}
+
+// As store_word, by one load. Pairs with stores that release, of device code.
+template <class Word>
+bool load_word(void* to, std::uint64_t from, std::size_t bytes) {
+  if (bytes != sizeof(Word) || from % sizeof(Word) != 0) return false;
+  const Word word = __atomic_load_n(reinterpret_cast<const Word*>(from), __ATOMIC_ACQUIRE);
+  std::memcpy(to, &word, sizeof(word));
+  return true;
+}
+
 class CpuBackend final : public Backend {
  public:
   ~CpuBackend() override {
@@ -383,9 +402,11 @@ class CpuBackend final : public Backend {
     return std::make_unique<CpuForeignMemory>(pointer, bytes, std::move(keep_alive), abandoned_);
   }
   void copy_to_device(std::uint64_t to, const void* from, std::size_t bytes) override {
+    if (store_word<std::uint32_t>(to, from, bytes) || store_word<std::uint64_t>(to, from, bytes)) return;
     if (bytes != 0) std::memcpy(reinterpret_cast<void*>(to), from, bytes);
   }
   void copy_to_host(void* to, std::uint64_t from, std::size_t bytes) override {
+    if (load_word<std::uint32_t>(to, from, bytes) || load_word<std::uint64_t>(to, from, bytes)) return;
     if (bytes != 0) std::memcpy(to, reinterpret_cast<const void*>(from), bytes);
   }
   void copy_on_device(std::uint64_t to, std::uint64_t from, std::size_t bytes) override {
