@@ -101,7 +101,8 @@ int run(const Options& options) {
     return 2;
   }
   std::cout << context.info.device << " (" << context.info.device_name << "), " << context.info.workers << " workers, commit "
-            << results["commit"].get<std::string>() << (context.brief ? "\nDWELL_BENCH=short: these figures say nothing" : "") << std::endl;
+            << results["commit"].get<std::string>() << (context.brief ? "\nDWELL_BENCH=short: these figures say nothing" : "") << '\n'
+            << std::flush;
   bool right = true;
   for (const Benchmark& benchmark : benchmarks()) {
     if (!options.names.empty() && std::find(options.names.begin(), options.names.end(), benchmark.name) == options.names.end()) continue;

@@ -63,14 +63,14 @@ int __lxstat(int layout, const char* path, struct stat* result);
 int __fxstat(int layout, int file, struct stat* result);
 int __fxstatat(int layout, int folder, const char* path, struct stat* result, int flags);
 
-[[gnu::visibility("hidden")]] int stat(const char* path, struct stat* result) noexcept { return __xstat(1, path, result); }
-[[gnu::visibility("hidden")]] int lstat(const char* path, struct stat* result) noexcept { return __lxstat(1, path, result); }
-[[gnu::visibility("hidden")]] int fstat(int file, struct stat* result) noexcept { return __fxstat(1, file, result); }
-[[gnu::visibility("hidden")]] int fstat64(int file, struct stat64* result) noexcept {
-  return __fxstat(1, file, reinterpret_cast<struct stat*>(result));
+[[gnu::visibility("hidden")]] int stat(const char* file, struct stat* buf) noexcept { return __xstat(1, file, buf); }
+[[gnu::visibility("hidden")]] int lstat(const char* file, struct stat* buf) noexcept { return __lxstat(1, file, buf); }
+[[gnu::visibility("hidden")]] int fstat(int fd, struct stat* buf) noexcept { return __fxstat(1, fd, buf); }
+[[gnu::visibility("hidden")]] int fstat64(int fd, struct stat64* buf) noexcept {
+  return __fxstat(1, fd, reinterpret_cast<struct stat*>(buf));
 }
-[[gnu::visibility("hidden")]] int fstatat(int folder, const char* path, struct stat* result, int flags) noexcept {
-  return __fxstatat(1, folder, path, result, flags);
+[[gnu::visibility("hidden")]] int fstatat(int fd, const char* file, struct stat* buf, int flag) noexcept {
+  return __fxstatat(1, fd, file, buf, flag);
 }
 
 [[gnu::visibility("hidden")]] pid_t gettid() noexcept { return static_cast<pid_t>(syscall(SYS_gettid)); }
@@ -87,10 +87,10 @@ int __fxstatat(int layout, int folder, const char* path, struct stat* result, in
 
 // libstdc++'s headers have used it before, which is too late for an attribute.
 asm(".hidden pthread_cond_clockwait");
-int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock, const timespec* end) {
+int pthread_cond_clockwait(pthread_cond_t* cond, pthread_mutex_t* mutex, clockid_t clock_id, const timespec* abstime) {
   using Wait = int (*)(pthread_cond_t*, pthread_mutex_t*, clockid_t, const timespec*);
   static const auto glibc = reinterpret_cast<Wait>(dlsym(RTLD_DEFAULT, "pthread_cond_clockwait"));
-  return (glibc != nullptr ? glibc : dwell::portable::wait_by_real_time)(condition, mutex, clock, end);
+  return (glibc != nullptr ? glibc : dwell::portable::wait_by_real_time)(cond, mutex, clock_id, abstime);
 }
 
 }  // extern "C"

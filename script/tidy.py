@@ -26,7 +26,7 @@ import subprocess
 import sys
 import time
 
-BATCH = 32
+BATCH = 64
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PASSED = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "dwell-tidy"
 KEPT = 30 * 24 * 3600  # seconds after the last use of a record

@@ -47,7 +47,7 @@ inline nb::module_ futures() { return nb::module_::import_("dwell._futures"); }
 // Calls done(result, exception) with the GIL, on a thread of the runtime.
 template <class Result, class Make>
 std::function<void(const std::shared_future<Result>&)> reporting(nb::object done, Make make) {
-  return [held = Shared(std::move(done)), make](const std::shared_future<Result>& future) {
+  return [held = Shared(std::move(done)), make = std::move(make)](const std::shared_future<Result>& future) {
     const CallbackScope scope;
     if (!scope.entered() || held.get() == nullptr) return;
     try {

@@ -10,7 +10,7 @@ namespace dwell::python {
 
 // Collects lazy values that read the memory, the newest first: older ones that are their operands are computed with them.
 void Collector::collect_readers(const Value& value, const TensorView::Extent& extent) {
-  if (value.readers == 0 && !(value.foreign && foreign_readers_ != 0)) return;
+  if (value.readers == 0 && (!value.foreign || foreign_readers_ == 0)) return;
   std::vector<std::weak_ptr<Value>> readers;
   for (Value* at = newest_; at != nullptr; at = at->older) {
     const auto reads = [&](const Input& input) {

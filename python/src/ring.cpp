@@ -31,7 +31,10 @@ bool wait_for(const Ring& ring, std::optional<double> timeout, Once once) {
   return wait_in_slices(timeout.value_or(-1.0), [&](std::chrono::nanoseconds slice) {
     const auto until = Clock::now() + slice;
     bool done = false;
-    ring.wait([&] { return (done = once()) || Clock::now() >= until; });
+    ring.wait([&] {
+      done = once();
+      return done || Clock::now() >= until;
+    });
     return done;
   });
 }

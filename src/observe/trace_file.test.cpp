@@ -92,7 +92,7 @@ TEST(TraceFile, OldFileStaysUntilTheFirstPiece) {
   const std::unique_ptr<TraceWriter> writer = trace_file(path);
   writer->write(test::sample_trace()[0]);
   writer->finish();
-  EXPECT_TRUE(content().starts_with("{")) << content();
+  EXPECT_TRUE(content().starts_with('{')) << content();
 }
 
 }  // namespace

@@ -281,7 +281,7 @@ void Core::give_up() {
   again.warn = warn_;
   {
     const Lock lock(shell_->mutex);
-    shell_->failure = failure;
+    shell_->failure = std::move(failure);
     shell_->again = std::move(again);
     shell_->next_position = device::align_up(queue().tail(), device::kWindow);
   }

@@ -18,6 +18,8 @@ TIDY = Path(__file__).resolve().parents[2] / "script" / "tidy.py"
 sys.path.insert(0, str(TIDY.parent))
 from tidy import batches_of  # noqa: E402
 
+os.environ["PATH"] = f"{TIDY.parents[1] / 'build/venv/bin'}:{os.environ['PATH']}"  # as in script/lint
+
 CONFIG = "Checks: '-*,bugprone-*,misc-unused-*'\nHeaderFilterRegex: '/(src|tests)/'\n"
 CLEAN = "int same(int value) { return value; }\n"
 ALSO_CLEAN = "int other(int value) { return value; }\n"

@@ -56,9 +56,9 @@ using Bytes = Fuzzer::Bytes;
 void expect_shown(const std::string& text) { EXPECT_EQ(printable(text, "\n\t"), text); }
 
 TEST(HostileBytes, OfOtherProcessesGiveValuesOrErrors) {
-  const auto both = [](const Bytes& bytes, auto use, auto type) {
+  const auto both = []<class T>(const Bytes& bytes, auto use, const T&) {
     try {
-      use(live::decode<decltype(type)>(bytes));
+      use(live::decode<T>(bytes));
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), errc::unsupported);
     }

@@ -19,7 +19,7 @@ TEST(Keys, UnknownSequencesAreLeftOut) { EXPECT_THAT(keys_of("a\x1b[1;5Cb\x1b[20
 TEST(Keys, HalfOfASequenceWaitsForTheRest) {
   std::string bytes = "a\x1b[";
   EXPECT_THAT(take_keys(bytes), ElementsAre('a'));
-  bytes += "D";
+  bytes += 'D';
   EXPECT_THAT(take_keys(bytes), ElementsAre(key_left));
   EXPECT_TRUE(bytes.empty());
 }

@@ -126,7 +126,7 @@ TEST_F(CachingCompilerTest, TheNextProcessLoadsFromDisk) {
 
 TEST_F(CachingCompilerTest, EveryInputIsPartOfTheKey) {
   make().compile(unit_);
-  for (const auto change : {+[](Unit& unit) { unit.fingerprint += "x"; }, +[](Unit& unit) { unit.exports[0].symbol += "x"; }}) {
+  for (const auto change : {+[](Unit& unit) { unit.fingerprint += 'x'; }, +[](Unit& unit) { unit.exports[0].symbol += 'x'; }}) {
     Unit other = unit_;
     change(other);
     const int before = calls_.compiles;

@@ -34,7 +34,7 @@ std::string variable(const char* name) {
 }
 
 std::filesystem::path home() {
-  if (const std::string set = variable("HOME"); !set.empty()) return set;
+  if (std::string set = variable("HOME"); !set.empty()) return set;
   std::vector<char> buffer(16384);
   passwd entry{};
   passwd* found = nullptr;

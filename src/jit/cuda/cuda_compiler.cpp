@@ -332,7 +332,8 @@ const CudaCompiler::Loop& CudaCompiler::loop(Dispatch dispatch, std::uint32_t pa
 const Bytes& CudaCompiler::heap(Form form) {
   const Lock lock(state_->heap_mutex);
   Bytes& made = state_->heap[static_cast<std::size_t>(form)];
-  if (!made.empty()) return made;
+  // Once made they never change, so the caller needs no lock.
+  if (!made.empty()) return made;  // NOLINT(clang-diagnostic-thread-safety-reference-return)
   const CompileOptions options = form == Form::lto ? CompileOptions{.lto = true} : CompileOptions{.max_registers = kRegisters};
   const std::string key = CacheKey()
                               .add("what", form == Form::lto ? "inlinable heap" : "heap")
@@ -347,7 +348,7 @@ const Bytes& CudaCompiler::heap(Form form) {
     return std::move(result.bytes);
   };
   made = made_once(options_.cache, key, "heap for " + tools().arch, decode, encode, make);
-  return made;
+  return made;  // NOLINT(clang-diagnostic-thread-safety-reference-return)
 }
 
 CudaCompiler::LoopReport CudaCompiler::loop_report(std::uint32_t parts) {

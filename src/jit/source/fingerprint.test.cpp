@@ -16,8 +16,8 @@ TEST(Fingerprint, CoversEveryInputAndNothingElse) {
                                 fingerprint_of(unit, "compiler 1", {}, "1"), fingerprint_of(unit, "compiler 1", flags, "2")};
   std::size_t expected = 4;
   for (const auto change :
-       {+[](Unit& other) { other.text += " "; }, +[](Unit& other) { other.file += "x"; }, +[](Unit& other) { other.line = 2; },
-        +[](Unit& other) { other.name += "x"; }, +[](Unit& other) { other.exports[0].expression += "<int>"; },
+       {+[](Unit& other) { other.text += ' '; }, +[](Unit& other) { other.file += 'x'; }, +[](Unit& other) { other.line = 2; },
+        +[](Unit& other) { other.name += 'x'; }, +[](Unit& other) { other.exports[0].expression += "<int>"; },
         +[](Unit& other) { other.exports.push_back(other.exports[0]); },
         +[](Unit& other) {
           other.options.headers = {{"a.h", ""}};

@@ -19,7 +19,6 @@ namespace {
 
 using namespace std::chrono_literals;
 namespace flag = device::flag;
-namespace source = device::source;
 
 class LaunchGatesTest : public testing::Test {
  protected:
