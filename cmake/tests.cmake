@@ -5,10 +5,6 @@ find_package(nlohmann_json REQUIRED)
 file(MAKE_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
 include(GoogleTest)
 
-# Compile these one by one also in unity builds: their helpers share names.
-file(GLOB device_tests CONFIGURE_DEPENDS src/device/*.test.cpp src/tensor/device/*.test.cpp)
-set_source_files_properties(${device_tests} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-
 # As in cmake/cuda.cmake: define paths only for the sources that read them.
 file(GLOB_RECURSE dwell_path_readers CONFIGURE_DEPENDS src/*embedded.test.cpp src/*driver.test.cpp src/*cuda_backend.test.cpp)
 set_property(SOURCE ${dwell_path_readers} APPEND PROPERTY
@@ -20,6 +16,17 @@ set(dwell_test_optimisation -O0)
 dwell_precompile(dwell_test_headers -fPIE <gmock/gmock.h> <gtest/gtest.h>)
 target_link_libraries(dwell_test_headers PRIVATE GTest::gtest GTest::gmock)
 target_compile_options(dwell_test_headers PRIVATE ${dwell_test_optimisation})
+
+# Suites of the numbers that tensors' operations give, with the label `numbers` under sanitizers: threads do not change them, so the thread
+# sanitizer's run may leave them out.
+set(dwell_number_suites
+    CompiledProgramsTest
+    TensorLayoutsTest
+    TensorProductsTest
+    TensorReductionTest
+    TensorSelectionsTest
+    TensorTruncationTest
+    TensorTypesTest)
 
 # Builds one executable from SOURCES and registers each of its tests, each in its own process. A test that calls GTEST_SKIP shows as
 # skipped. Each suite in TOGETHER is one test and one process, with the label `compilers` too: its cases share slow compilations. Under sanitizers
@@ -41,7 +48,7 @@ function(dwell_test name)
   if(NOT name STREQUAL stress OR DWELL_SANITIZE)
     target_compile_options(${name} PRIVATE ${dwell_test_optimisation})
   endif()
-  if(DWELL_UNITY AND name MATCHES "^(unit|conformance|stress)$")
+  if(DWELL_UNITY AND name MATCHES "^(unit|conformance|stress|gpu|tool|scarcity)$")
     set_target_properties(${name} PROPERTIES UNITY_BUILD ON)
   endif()
   # g++ 12 crashes on headers that were parsed with another -O.
@@ -66,7 +73,10 @@ function(dwell_test name)
   foreach(suite IN LISTS suites)
     dwell_filter_of(patterns ${suite})
     set(labels ${name})
-    set(limit 300)
+    set(limit 600)
+    if(suite IN_LIST dwell_number_suites)
+      list(APPEND labels numbers)
+    endif()
     if(suite IN_LIST arg_TOGETHER)
       list(APPEND labels compilers)
       set(limit 900)

@@ -17,7 +17,7 @@ std::string store(const std::string& name, u32 value) {
 }
 
 TEST_P(AsyncTest, ManyDefinitionsShareHandOvers) {
-  constexpr u32 kCount = 16;
+  constexpr u32 kCount = kSanitized ? 6 : 16;
   Runtime runtime(options());
   std::vector<std::shared_future<Operator<>>> futures;
   for (u32 i = 0; i < kCount; ++i) {

@@ -179,6 +179,7 @@ TEST_P(CompiledProgramsTest, OperationsOnBoolsGiveTheSameBits) {
 
 // Numbers that integers cannot represent.
 TEST_P(CompiledProgramsTest, TruncationsGiveTheSameBits) {
+  if (kSanitized) GTEST_SKIP() << "compiles a program for each pair of types: minutes under sanitizers";
   const auto edge = [](std::size_t i) {
     constexpr double kInfinite = std::numeric_limits<double>::infinity();
     constexpr double kEdges[] = {std::numeric_limits<double>::quiet_NaN(),

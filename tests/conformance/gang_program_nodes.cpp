@@ -136,7 +136,8 @@ TEST_P(GangProgramNodesTest, TheHostLaunchesItOftenOneBehindTheOther) {
   const OperationList list = noted(work);
   run_tasks(work, 2 * kLaunches);
   const std::vector<std::vector<float>> expected = tensors.all();
-  for (const std::uint32_t members : {0U, 1U, 2U, 6U}) {
+  // Each number of members is compiled, which takes long under sanitizers.
+  for (const std::uint32_t members : kSanitized ? std::vector{0U, 2U} : std::vector{0U, 1U, 2U, 6U}) {
     for_each_form(list, {.members = members}, [&](const std::function<Node(Graph&)>& add_to) {
       tensors.restore(state);
       const auto cells = filled<u32>(runtime(), 2, 0);

@@ -147,7 +147,7 @@ TEST_P(MetricsTest, VersionsCountApartThroughSwapsAndParks) {
 TEST_P(MetricsTest, ManyOperatorsFindRoomWhileOthersRun) {
   Runtime runtime(options());
   std::vector<Operator<void()>> all;
-  constexpr std::size_t kOperators = kSanitized ? 20 : 100;
+  constexpr std::size_t kOperators = kSanitized ? 8 : 40;
   std::vector<std::shared_future<Operator<>>> made;
   for (std::size_t i = 0; i < kOperators; ++i) {
     const std::string name = "op" + std::to_string(i);
