@@ -4,7 +4,7 @@
 
 #include "tests/unit/bench.hpp"
 
-namespace dwell::device {
+namespace dwell::device::admission_test {
 namespace {
 
 using test::Bench;
@@ -238,4 +238,4 @@ TEST_F(AdmissionTest, AWideDrainWaitsFirst) {
 }
 
 }  // namespace
-}  // namespace dwell::device
+}  // namespace dwell::device::admission_test

@@ -4,7 +4,7 @@
 
 #include "tests/unit/bench.hpp"
 
-namespace dwell::device {
+namespace dwell::device::cancels_test {
 namespace {
 
 using test::Bench;
@@ -146,4 +146,4 @@ TEST_F(CancelsTest, HostQueuesRequestsBeyondTheList) {
 }
 
 }  // namespace
-}  // namespace dwell::device
+}  // namespace dwell::device::cancels_test

@@ -11,7 +11,7 @@
 
 #include "tests/unit/bench.hpp"
 
-namespace dwell::device {
+namespace dwell::device::completion_test {
 namespace {
 
 using test::Bench;
@@ -434,4 +434,4 @@ TEST(WideTask, CancelledHasOneShareAndNoGroups) {
 }
 
 }  // namespace
-}  // namespace dwell::device
+}  // namespace dwell::device::completion_test

@@ -12,7 +12,7 @@
 
 #include "tests/unit/bench.hpp"
 
-namespace dwell::device {
+namespace dwell::device::cpu_resident_test {
 namespace {
 
 using test::Bench;
@@ -302,4 +302,4 @@ TEST_F(CpuResidentTest, LeasesRollBesideEachOther) {
 }
 
 }  // namespace
-}  // namespace dwell::device
+}  // namespace dwell::device::cpu_resident_test

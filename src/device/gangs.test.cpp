@@ -4,7 +4,7 @@
 
 #include "tests/unit/bench.hpp"
 
-namespace dwell::device {
+namespace dwell::device::gangs_test {
 namespace {
 
 // A gang of two groups in a lease of two workers.
@@ -79,4 +79,4 @@ TEST_F(GangsTest, SharesOfADissolvedGangEndInALeaseThatIsTooSmallForIt) {
 }
 
 }  // namespace
-}  // namespace dwell::device
+}  // namespace dwell::device::gangs_test

@@ -8,7 +8,7 @@
 #include "graph/times.hpp"
 #include "tests/unit/graph_on_workers.hpp"
 
-namespace dwell::device {
+namespace dwell::device::graph_test {
 namespace {
 
 using testing::ElementsAre;
@@ -263,4 +263,4 @@ TEST_F(GraphOnWorkersTest, ClockNodesAddUpTheRunsOfANode) {
 }
 
 }  // namespace
-}  // namespace dwell::device
+}  // namespace dwell::device::graph_test

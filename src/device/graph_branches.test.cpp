@@ -4,7 +4,7 @@
 
 #include "tests/unit/graph_on_workers.hpp"
 
-namespace dwell::device {
+namespace dwell::device::graph_branches_test {
 namespace {
 
 using test::GraphPlan;
@@ -184,4 +184,4 @@ TEST_F(BranchesTest, WideNodesInALoop) {
 }
 
 }  // namespace
-}  // namespace dwell::device
+}  // namespace dwell::device::graph_branches_test

@@ -4,7 +4,7 @@
 
 #include "tests/unit/graph_on_workers.hpp"
 
-namespace dwell::device {
+namespace dwell::device::graph_deques_test {
 namespace {
 
 using testing::ElementsAre;
@@ -182,4 +182,4 @@ TEST_F(GraphDequesTest, WorkerYieldsAfterItsTurnIfTasksWait) {
 }
 
 }  // namespace
-}  // namespace dwell::device
+}  // namespace dwell::device::graph_deques_test

@@ -12,7 +12,7 @@
 #include "tests/unit/bench.hpp"
 #include "tests/unit/graph_plan.hpp"
 
-namespace dwell::device {
+namespace dwell::device::graph_launch_test {
 namespace {
 
 using test::Bench;
@@ -391,4 +391,4 @@ TEST_F(GraphLaunchTest, WorkerReturnsALaunchAtTheEndOfItsLease) {
 }
 
 }  // namespace
-}  // namespace dwell::device
+}  // namespace dwell::device::graph_launch_test

@@ -4,7 +4,7 @@
 
 #include "tests/unit/graph_on_workers.hpp"
 
-namespace dwell::device {
+namespace dwell::device::graph_leaving_test {
 namespace {
 
 using testing::ElementsAre;
@@ -109,4 +109,4 @@ TEST_F(GraphOnWorkersTest, AWorkerInsideAGraphSeesTheEndOfItsLease) {
 }
 
 }  // namespace
-}  // namespace dwell::device
+}  // namespace dwell::device::graph_leaving_test

@@ -6,7 +6,7 @@
 
 #include "tests/unit/graph_on_workers.hpp"
 
-namespace dwell::device {
+namespace dwell::device::graph_shared_out_test {
 namespace {
 
 using testing::ElementsAre;
@@ -133,4 +133,4 @@ TEST_F(GraphOnWorkersTest, ManySuccessorsOfAFailureAreCancelled) {
 }
 
 }  // namespace
-}  // namespace dwell::device
+}  // namespace dwell::device::graph_shared_out_test

@@ -14,7 +14,7 @@
 #include "tests/unit/heap_fixture.hpp"
 #include "tests/unit/sanitized.hpp"
 
-namespace dwell::device {
+namespace dwell::device::heap_test {
 namespace {
 
 using HeapTest = test::HeapFixture;
@@ -179,4 +179,4 @@ TEST_F(HeapTest, NoSlotIsHandedOutTwice) {
 }
 
 }  // namespace
-}  // namespace dwell::device
+}  // namespace dwell::device::heap_test

@@ -11,7 +11,7 @@
 
 #include "tests/unit/heap_fixture.hpp"
 
-namespace dwell::device {
+namespace dwell::device::heap_collect_test {
 namespace {
 
 struct Node {
@@ -319,4 +319,4 @@ TEST_F(HeapCollectTest, NothingThatIsReachableIsFreed) {
 }
 
 }  // namespace
-}  // namespace dwell::device
+}  // namespace dwell::device::heap_collect_test

@@ -7,7 +7,7 @@
 
 #include "tests/unit/graph_on_workers.hpp"
 
-namespace dwell::device {
+namespace dwell::device::host_nodes_test {
 namespace {
 
 using test::PlainExec;
@@ -181,4 +181,4 @@ TEST_F(HostNodesOnWorkersTest, LaunchContinuedElsewhereClearsTheInFlightRecord) 
 }
 
 }  // namespace
-}  // namespace dwell::device
+}  // namespace dwell::device::host_nodes_test

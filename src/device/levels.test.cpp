@@ -9,7 +9,7 @@
 #include "device/spawn.hpp"
 #include "tests/unit/bench.hpp"
 
-namespace dwell::device {
+namespace dwell::device::levels_test {
 namespace {
 
 using test::Bench;
@@ -194,4 +194,4 @@ TEST_F(StackTest, ManyThreadsLoseNothing) {
 }
 
 }  // namespace
-}  // namespace dwell::device
+}  // namespace dwell::device::levels_test

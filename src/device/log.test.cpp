@@ -11,7 +11,7 @@
 #include "device/graph_layout.hpp"
 #include "runtime/observe/log_format.hpp"
 
-namespace dwell::device {
+namespace dwell::device::log_test {
 namespace {
 
 class LogWriterTest : public testing::Test {
@@ -178,4 +178,4 @@ TEST_F(LogWriterTest, BelowTheThresholdNothingIsWritten) {
 }
 
 }  // namespace
-}  // namespace dwell::device
+}  // namespace dwell::device::log_test

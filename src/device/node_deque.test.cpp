@@ -11,7 +11,7 @@
 
 #include "tests/unit/sanitized.hpp"
 
-namespace dwell::device {
+namespace dwell::device::node_deque_test {
 namespace {
 
 u32 pop(NodeDeque& deque) {
@@ -95,4 +95,4 @@ TEST(NodeDequeTest, EachNodeIsTakenOnceWhileOthersSteal) {
 }
 
 }  // namespace
-}  // namespace dwell::device
+}  // namespace dwell::device::node_deque_test

@@ -7,7 +7,7 @@
 
 #include "tests/unit/bench.hpp"
 
-namespace dwell::device {
+namespace dwell::device::observe_test {
 namespace {
 
 class ObserveTest : public testing::Test {
@@ -69,4 +69,4 @@ TEST_F(ObserveTest, IdleTimeIsStayMinusBusy) {
 }
 
 }  // namespace
-}  // namespace dwell::device
+}  // namespace dwell::device::observe_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace dwell::device {
+namespace dwell::device::overlap_test {
 namespace {
 
 // Returns whether computing the elements in this order never reads one that has been overwritten.
@@ -60,4 +60,4 @@ TEST(Overlap, InputsOnBothSidesLeaveNoOrder) {
 }
 
 }  // namespace
-}  // namespace dwell::device
+}  // namespace dwell::device::overlap_test

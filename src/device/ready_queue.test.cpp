@@ -11,7 +11,7 @@
 
 #include "tests/unit/bench.hpp"
 
-namespace dwell::device {
+namespace dwell::device::ready_queue_test {
 namespace {
 
 using test::Bench;
@@ -221,4 +221,4 @@ TEST(ReadyQueue, TwoTakersNeverGetTheSameTask) {
 }
 
 }  // namespace
-}  // namespace dwell::device
+}  // namespace dwell::device::ready_queue_test

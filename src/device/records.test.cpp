@@ -12,7 +12,7 @@
 #include "device/reseat.hpp"
 #include "tests/unit/bench.hpp"
 
-namespace dwell::device {
+namespace dwell::device::records_test {
 namespace {
 
 using Numbers = std::vector<u32>;
@@ -123,4 +123,4 @@ TEST_F(Records, RecordsOfRemovedSeatsAreShared) {
 }
 
 }  // namespace
-}  // namespace dwell::device
+}  // namespace dwell::device::records_test

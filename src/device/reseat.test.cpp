@@ -9,7 +9,7 @@
 
 #include "tests/unit/bench.hpp"
 
-namespace dwell::device {
+namespace dwell::device::reseat_test {
 namespace {
 
 using test::Bench;
@@ -118,4 +118,4 @@ TEST(Reseat, TheOtherWorkersWaitForTheFirst) {
 }
 
 }  // namespace
-}  // namespace dwell::device
+}  // namespace dwell::device::reseat_test

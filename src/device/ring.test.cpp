@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace dwell::device {
+namespace dwell::device::ring_test {
 namespace {
 
 Header through_words(const Header& header) { return Header::from(header.word0(), header.word1()); }
@@ -77,4 +77,4 @@ TEST(Ring, SourceInWord1ChangesIndependently) {
 }
 
 }  // namespace
-}  // namespace dwell::device
+}  // namespace dwell::device::ring_test

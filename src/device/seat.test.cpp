@@ -10,7 +10,7 @@
 
 #include "tests/unit/bench.hpp"
 
-namespace dwell::device {
+namespace dwell::device::seat_test {
 namespace {
 
 using test::Bench;
@@ -152,4 +152,4 @@ TEST_F(SeatTest, NumbersGrowAcrossTheWrapAround) {
 }
 
 }  // namespace
-}  // namespace dwell::device
+}  // namespace dwell::device::seat_test

@@ -11,7 +11,7 @@
 #include <random>
 #include <type_traits>
 
-namespace dwell {
+namespace dwell::short_float_test {
 namespace {
 
 static_assert(std::is_trivially_copyable_v<half> && std::is_trivially_default_constructible_v<half>);
@@ -141,4 +141,4 @@ TYPED_TEST(ShortFloatTest, ArithmeticIsInFloatAndRoundedOnAssignment) {
 }
 
 }  // namespace
-}  // namespace dwell
+}  // namespace dwell::short_float_test

@@ -7,7 +7,7 @@
 
 #include "tests/unit/bench.hpp"
 
-namespace dwell::device {
+namespace dwell::device::worker_test {
 namespace {
 
 using test::Bench;
@@ -285,4 +285,4 @@ TEST_F(WorkerTest, LaunchRecordReplacesTheLastRecord) {
 }
 
 }  // namespace
-}  // namespace dwell::device
+}  // namespace dwell::device::worker_test

@@ -8,7 +8,7 @@
 #include <string>
 #include <thread>
 
-namespace dwell::device {
+namespace dwell::device::worker_clock_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -88,4 +88,4 @@ TEST(WorkerClock, CounterJumpsAreDetected) {
 }
 
 }  // namespace
-}  // namespace dwell::device
+}  // namespace dwell::device::worker_clock_test

@@ -8,7 +8,7 @@
 namespace dwell::test {
 namespace {
 
-constexpr const char* kSource = R"(
+constexpr const char* kKernels = R"(
 #include <cuda_fp16.h>
 template <class T> __global__ void axpy(T a, const T* x, T* y, int n) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -81,7 +81,7 @@ class KernelTest : public GpuTest {
     GpuTest::SetUp();
     if (IsSkipped() || HasFatalFailure()) return;
     runtime_.emplace(options());
-    module_ = runtime_->compile({kSource, "kernels.cu"}, {}, {"axpy<float>", "axpy<double>", "hidden"});
+    module_ = runtime_->compile({kKernels, "kernels.cu"}, {}, {"axpy<float>", "axpy<double>", "hidden"});
   }
   Buffer<float> ramp(std::size_t count) {
     std::vector<float> values(count);
@@ -257,7 +257,7 @@ TEST_F(KernelTest, DroppedBuffersAndProgramsLiveUntilTheKernelEnds) {
     Latch latch(*runtime_);
     Ticket ticket;
     {
-      Module module = runtime_->compile({std::string(kSource) + "// " + std::to_string(round % 2), "kernels.cu"});
+      Module module = runtime_->compile({std::string(kKernels) + "// " + std::to_string(round % 2), "kernels.cu"});
       const auto to = runtime_->allocate<u32>(1 << 20);
       ticket = module.kernel("slow").launch({}, latch.words(), to.slice(std::size_t{round} * 1000, 1), u64{5'000'000});
     }

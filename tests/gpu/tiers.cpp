@@ -40,7 +40,7 @@ DWELL_OPERATOR(count_groups)(dwell::Group g, dwell::Span<dwell::u32> cells, dwel
 using CountGroups = void(Span<u32>, Span<u32>);
 
 // Reverses through the group's shared memory.
-constexpr const char* kReverse = R"(
+constexpr const char* kReverseSource = R"(
 DWELL_OPERATOR(reverse)(dwell::Group g, dwell::Span<dwell::u32> x) {
   const auto copy = g.shared<dwell::u32>(x.size());
   if (copy.size() == 0) return;
@@ -89,7 +89,7 @@ TEST_F(TiersTest, ChainsThroughManyOperators) {
     Runtime runtime(with(tier));
     auto append = runtime.define<Append>("append", kAppend);
     auto count_groups = runtime.define<CountGroups>("count_groups", kCountGroups);
-    auto reverse = runtime.define<Reverse>("reverse", kReverse);
+    auto reverse = runtime.define<Reverse>("reverse", kReverseSource);
     expect(runtime, tier);
     auto number = filled<u32>(runtime, 1, 0);
     auto cells = filled<u32>(runtime, 64, 0);
@@ -106,7 +106,7 @@ TEST_F(TiersTest, ChainsThroughManyOperators) {
 TEST_F(TiersTest, SharedMemory) {
   for (const Tier tier : kTiers) {
     Runtime runtime(with(tier));
-    auto reverse = runtime.define<Reverse>("reverse", kReverse);
+    auto reverse = runtime.define<Reverse>("reverse", kReverseSource);
     expect(runtime, tier);
     std::vector<u32> x(2000);
     std::iota(x.begin(), x.end(), 0U);

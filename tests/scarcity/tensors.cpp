@@ -165,7 +165,7 @@ TEST_F(ScarceTensorsTest, ForeignTensors) {
     at_every_allocation(
         [](World& world) {
           std::atomic<int> dropped{0};
-          auto owner = std::shared_ptr<void>(&dropped, [](void* count) { ++*static_cast<std::atomic<int>*>(count); });
+          auto owner = std::shared_ptr<void>(&dropped, [](void* number) { ++*static_cast<std::atomic<int>*>(number); });
           {
             const Buffer<float> memory = world.runtime->allocate<float>(8);
             const TensorView view(memory);

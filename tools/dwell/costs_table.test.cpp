@@ -15,21 +15,21 @@ DeviceCosts made_up(bool measured) {
           .figures = {{"step_ns", measured ? 85.25 : 100, 100, "a step"}, {"most_elements", 32768, 32768, "elements of a step"}}};
 }
 
-std::string text_of(const DeviceCosts& costs) {
+std::string printed(const DeviceCosts& costs) {
   std::ostringstream out;
   print_text(out, costs);
   return out.str();
 }
 
 TEST(CostsTableTest, SaysWhetherFiguresAreMeasured) {
-  EXPECT_EQ(text_of(made_up(true)),
+  EXPECT_EQ(printed(made_up(true)),
             "costs of cuda:0 measured: figures by which programs are planned for Made Up 100\n"
             "  step_ns        85.25 (default 100)       a step\n"
             "  most_elements  32768 (default 32768)     elements of a step\n");
   DeviceCosts lost = made_up(true);
   lost.kept = false;
-  EXPECT_TRUE(text_of(lost).starts_with("costs of cuda:0 measured, not kept: "));
-  EXPECT_EQ(text_of(made_up(false)),
+  EXPECT_TRUE(printed(lost).starts_with("costs of cuda:0 measured, not kept: "));
+  EXPECT_EQ(printed(made_up(false)),
             "costs of cuda:0 defaults: figures by which programs are planned for Made Up 100\n"
             "  step_ns        100                       a step\n"
             "  most_elements  32768                     elements of a step\n");

@@ -13,7 +13,7 @@ using testing::DoubleNear;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-TopState state_of(Metering metering = Metering::times) {
+TopState state_with(Metering metering = Metering::times) {
   TopState state;
   state.runtimes = {1};
   state.runtime = 1;
@@ -29,7 +29,7 @@ std::vector<std::string> names(const TopState& state) {
 }
 
 TEST(TopState, FiguresAreThoseOfTheInterval) {
-  const TopState state = state_of();
+  const TopState state = state_with();
   EXPECT_EQ(state.seconds, 2);
   EXPECT_EQ(state.tasks_per_second(), 1010);
   const std::vector<OperatorRow> rows = state.operators();
@@ -56,7 +56,7 @@ TEST(TopState, OneSnapshotGivesNoRates) {
 }
 
 TEST(TopState, AnotherGenerationBeginsAnew) {
-  TopState state = state_of();
+  TopState state = state_with();
   Metrics next = test::metrics_after(5);
   next.generation = 2;
   state.take(next);
@@ -65,7 +65,7 @@ TEST(TopState, AnotherGenerationBeginsAnew) {
 }
 
 TEST(TopState, CountsAloneKnowNoTimes) {
-  const TopState state = state_of(Metering::counts);
+  const TopState state = state_with(Metering::counts);
   EXPECT_EQ(state.operators()[0].tasks_per_s, 1000);
   EXPECT_FALSE(state.operators()[0].p50_ns);
   EXPECT_FALSE(state.operators()[0].share);
@@ -73,13 +73,13 @@ TEST(TopState, CountsAloneKnowNoTimes) {
 }
 
 TEST(TopState, WithoutMeteringTheRingCounts) {
-  const TopState state = state_of(Metering::off);
+  const TopState state = state_with(Metering::off);
   EXPECT_EQ(state.tasks_per_second(), 1010);
   EXPECT_THAT(state.workers(), IsEmpty());
 }
 
 TEST(TopState, KeysSort) {
-  TopState state = state_of();
+  TopState state = state_with();
   EXPECT_THAT(names(state), ElementsAre("axpy", "zip"));
   for (const char key : {'f', 'p', 's'}) {
     press(state, 't');
@@ -96,7 +96,7 @@ TEST(TopState, KeysSort) {
 }
 
 TEST(TopState, KeysScrollWithinTheTable) {
-  TopState state = state_of();
+  TopState state = state_with();
   press(state, key_up);
   EXPECT_EQ(state.scroll, 0U);
   for (int i = 0; i < 5; ++i) press(state, key_down);
@@ -108,7 +108,7 @@ TEST(TopState, KeysScrollWithinTheTable) {
 }
 
 TEST(TopState, TabShowsTheNextRuntime) {
-  TopState state = state_of();
+  TopState state = state_with();
   press(state, '\t');
   EXPECT_TRUE(state.now) << "there is no other one";
   state.runtimes = {1, 4};

@@ -116,18 +116,18 @@ DWELL_DEVICE bool Span<T>::atomic_compare_exchange(device::Index index, T& expec
 }
 template <class T>
 DWELL_DEVICE T Span<T>::atomic_add(device::Index index, T value, order o, scope s) const {
-  using Number = device::Number<T>;
-  return static_cast<T>(device::add_word(reinterpret_cast<Number*>(at(index)), static_cast<Number>(value), o, s));
+  using Word = device::Number<T>;
+  return static_cast<T>(device::add_word(reinterpret_cast<Word*>(at(index)), static_cast<Word>(value), o, s));
 }
 template <class T>
 DWELL_DEVICE T Span<T>::atomic_min(device::Index index, T value, order o, scope s) const {
-  using Number = device::Number<T>;
-  return static_cast<T>(device::min_word(reinterpret_cast<Number*>(at(index)), static_cast<Number>(value), o, s));
+  using Word = device::Number<T>;
+  return static_cast<T>(device::min_word(reinterpret_cast<Word*>(at(index)), static_cast<Word>(value), o, s));
 }
 template <class T>
 DWELL_DEVICE T Span<T>::atomic_max(device::Index index, T value, order o, scope s) const {
-  using Number = device::Number<T>;
-  return static_cast<T>(device::max_word(reinterpret_cast<Number*>(at(index)), static_cast<Number>(value), o, s));
+  using Word = device::Number<T>;
+  return static_cast<T>(device::max_word(reinterpret_cast<Word*>(at(index)), static_cast<Word>(value), o, s));
 }
 
 }  // namespace dwell

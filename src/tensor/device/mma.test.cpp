@@ -8,7 +8,7 @@
 
 #include "tests/unit/mma_layout.hpp"
 
-namespace dwell::device {
+namespace dwell::device::mma_test {
 namespace {
 
 using test::a_element;
@@ -70,4 +70,4 @@ TEST(MmaLayoutTest, LanesPassTheExpectedWords) {
 }
 
 }  // namespace
-}  // namespace dwell::device
+}  // namespace dwell::device::mma_test

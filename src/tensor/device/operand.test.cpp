@@ -7,7 +7,7 @@
 
 #include "tensor/device/matrix.hpp"
 
-namespace dwell::device {
+namespace dwell::device::operand_test {
 namespace {
 
 struct Layout {
@@ -73,4 +73,4 @@ TEST(OperandTest, SixteenBitsOfAnyLayout) { check_all<u16, TypedElements<u16, u1
 TEST(OperandTest, ElementsOfARuntimeType) { check_all<u64, AnyElements<u64>, i32, false>(); }
 
 }  // namespace
-}  // namespace dwell::device
+}  // namespace dwell::device::operand_test

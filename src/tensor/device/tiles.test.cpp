@@ -15,7 +15,7 @@
 #include "tensor/product.hpp"
 #include "tests/unit/mma_layout.hpp"
 
-namespace dwell::device {
+namespace dwell::device::tiles_test {
 namespace {
 
 using test::a_element;
@@ -188,4 +188,4 @@ TEST(TilesTest, FewRows) {
 }
 
 }  // namespace
-}  // namespace dwell::device
+}  // namespace dwell::device::tiles_test
