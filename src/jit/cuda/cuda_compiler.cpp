@@ -331,9 +331,9 @@ const CudaCompiler::Loop& CudaCompiler::loop(Dispatch dispatch, std::uint32_t pa
 
 const Bytes& CudaCompiler::heap(Form form) {
   const Lock lock(state_->heap_mutex);
-  Bytes& made = state_->heap[static_cast<std::size_t>(form)];
   // Once made they never change, so the caller needs no lock.
-  if (!made.empty()) return made;  // NOLINT(clang-diagnostic-thread-safety-reference-return)
+  Bytes* const made = &state_->heap[static_cast<std::size_t>(form)];
+  if (!made->empty()) return *made;
   const CompileOptions options = form == Form::lto ? CompileOptions{.lto = true} : CompileOptions{.max_registers = kRegisters};
   const std::string key = CacheKey()
                               .add("what", form == Form::lto ? "inlinable heap" : "heap")
@@ -347,8 +347,8 @@ const Bytes& CudaCompiler::heap(Form form) {
     if (!result.ok) throw Error(errc::compile_failed, "the heap does not compile for " + tools().arch + ":\n" + result.log);
     return std::move(result.bytes);
   };
-  made = made_once(options_.cache, key, "heap for " + tools().arch, decode, encode, make);
-  return made;  // NOLINT(clang-diagnostic-thread-safety-reference-return)
+  *made = made_once(options_.cache, key, "heap for " + tools().arch, decode, encode, make);
+  return *made;
 }
 
 CudaCompiler::LoopReport CudaCompiler::loop_report(std::uint32_t parts) {
