@@ -15,6 +15,7 @@
 #include <thread>
 
 extern "C" {
+// NOLINTNEXTLINE(readability-redundant-declaration): not in the headers of a glibc before 2.36
 std::uint32_t arc4random() noexcept;
 int __isoc23_sscanf(const char*, const char*, ...);
 long __isoc23_strtol(const char*, char**, int);

@@ -281,7 +281,7 @@ void Core::give_up() {
   again.warn = warn_;
   {
     const Lock lock(shell_->mutex);
-    shell_->failure = std::move(failure);
+    shell_->failure = failure;
     shell_->again = std::move(again);
     shell_->next_position = device::align_up(queue().tail(), device::kWindow);
   }
@@ -334,7 +334,7 @@ void Core::leave(std::optional<Error> failure, detail::Stage to) noexcept {
   } else {
     shell_->lost = std::move(lost);
   }
-  shell_->failure = failure;
+  shell_->failure = std::move(failure);
   shell_->enter(to);
   shell_->current.store(nullptr, std::memory_order_relaxed);
   shell_->open.reset();

@@ -25,7 +25,7 @@ int main() try {
   runtime.park();  // a worker may count after a completion, but not after its lease
 
   const dwell::PrometheusEndpoint endpoint([&] { return runtime.metrics(); }, "127.0.0.1:0");
-  std::cout << endpoint.port() << std::endl;
+  std::cout << endpoint.port() << '\n' << std::flush;
   for (std::string line; std::getline(std::cin, line);) {}
   return 0;
 } catch (const std::exception& error) {

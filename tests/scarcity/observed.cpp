@@ -121,7 +121,7 @@ TEST_F(ScarceObservationTest, TracesInFiles) {
             if (!threw && path.extension() == ".json") {
               std::ifstream file(path);
               const std::string text{std::istreambuf_iterator<char>(file), {}};
-              EXPECT_TRUE(text.starts_with("{") && text.ends_with("}}\n")) << text;
+              EXPECT_TRUE(text.starts_with('{') && text.ends_with("}}\n")) << text;
             }
           },
           many);

@@ -18,7 +18,7 @@ inline void expect_fields(const Error& error, const ErrorFields& wanted) {
 
 // The Error that `call` throws; errc::ok for none.
 template <class Call>
-Error error_of(Call call) {
+Error error_of(Call&& call) {
   try {
     call();
   } catch (const Error& error) {

@@ -13,6 +13,7 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "jit/source/fingerprint.hpp"
@@ -75,7 +76,7 @@ class FakeCompiler final : public jit::Compiler {
     if (std::ranges::find(image, "unlinkable") != image.end()) throw Error(errc::link_failed, "they do not link");
     workshop_->images.push_back(image);
     workshop_->parts.push_back(parts);
-    workshop_->uses = uses;
+    workshop_->uses = std::move(uses);
     return {{}, {static_cast<std::uint32_t>(10 * workshop_->images.size()), 0, 0}};
   }
   void prepare(std::uint32_t parts) override { workshop_->prepared = parts; }

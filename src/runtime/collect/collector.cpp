@@ -211,7 +211,7 @@ void Collector::visit_all() {
   while (part(verb::visit, 0, 0, groups()).left != 0) {}
 }
 
-const std::shared_ptr<Handles>& Collector::handles() {
+std::shared_ptr<Handles> Collector::handles() {
   const Lock lock(handles_mutex_);
   if (handles_ == nullptr) handles_ = std::make_shared<Handles>(parts_.heap.handle_entries());
   return handles_;

@@ -55,7 +55,7 @@ class Collector {
   void finish() noexcept;
 
   // The entries of the table of handles. Makes the heap.
-  const std::shared_ptr<Handles>& handles();
+  std::shared_ptr<Handles> handles();
   // The cell of the root of this name, made by `make` at the first call.
   struct RootCell {
     std::uint32_t unit;

@@ -28,7 +28,7 @@ std::string to_string(const LogRecord& record) {
   std::string text(time, length);
   const auto fraction = at.time_since_epoch() % std::chrono::seconds(1);
   runtime::append_formatted(text, "{:06}", std::chrono::duration_cast<microseconds>(fraction).count());
-  text += " ";
+  text += ' ';
   text += text_of(record.severity);
   text += " " + printable(record.op);
   if (!record.node.empty()) text += " node '" + printable(record.node) + "' of " + printable(runtime::title_of(record.graph));

@@ -420,7 +420,7 @@ void Registry::advance(detail::DefinitionState* definition) noexcept {
     if (order == orders_.end()) return;
     const auto next = std::ranges::find_if(order->second, [](const JobPointer& job) { return job->stage < Job::Stage::ready; });
     if (next == order->second.end() || (*next)->stage != Job::Stage::compiled) return;
-    const JobPointer job = *next;
+    const JobPointer job = *next;  // NOLINT(performance-unnecessary-copy-initialization): settle takes it out of the order
     if (job->failure) {
       settle(job, job->failure);
       continue;

@@ -367,7 +367,7 @@ std::string to_string(const Diagnosis& diagnosis) {
                      std::to_string(diagnosis.busy) + " of " + std::to_string(diagnosis.workers) + " workers run tasks of theirs";
   if (diagnosis.parked) text += "; the runtime is parked";
   if (diagnosis.stalled) text += "; nothing moves";
-  text += "\n";
+  text += '\n';
   for (const auto& cycle : diagnosis.cycles) text += "circle: " + runtime::circle(cycle) + "\n";
   for (const TaskState& task : diagnosis.tasks) text += runtime::sentence(task) + "\n";
   if (diagnosis.total > diagnosis.tasks.size()) text += "and " + std::to_string(diagnosis.total - diagnosis.tasks.size()) + " more\n";

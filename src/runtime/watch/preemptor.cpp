@@ -132,7 +132,7 @@ std::string to_string(const Preemption& preemption) {
   if (preemption.parked) text += "; the runtime is parked";
   if (preemption.behind_drain)
     text += "; none was asked for: the drain of ticket " + std::to_string(*preemption.behind_drain) + " is not complete";
-  text += "\n";
+  text += '\n';
   for (const Preemption::Holder& holder : preemption.holders) {
     text += holder.position
                 ? "ticket " + std::to_string(*holder.position) + " of " +
