@@ -17,7 +17,7 @@
 namespace dwell::device::heap_test {
 namespace {
 
-using HeapTest = test::HeapFixture;
+using HeapTest = HeapFixture;
 
 TEST(HeapClassTest, EachSizeIsHeldByTheSmallestClassThatFits) {
   for (u32 bytes = 1; bytes <= heap::kLargestClass; ++bytes) {

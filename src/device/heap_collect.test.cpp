@@ -33,7 +33,7 @@ DWELL_OBJECT(Sheet, leaf);
 
 constexpr u64 kLive = 0x11FE11FE11FE11FEULL;
 
-class HeapCollectTest : public test::HeapFixture {
+class HeapCollectTest : public HeapFixture {
  protected:
   Group group(u32 worker) { return {&contexts_[worker], 0, 1}; }
 

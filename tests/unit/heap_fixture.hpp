@@ -10,7 +10,7 @@
 #include "device/heap_census.hpp"
 #include "device/heap_context.hpp"
 
-namespace dwell::device::test {
+namespace dwell::device {
 
 // A heap in memory of the test, with a context for each of its workers.
 class HeapFixture : public testing::Test {
@@ -50,4 +50,4 @@ class HeapFixture : public testing::Test {
   std::unique_ptr<Context[]> contexts_;
 };
 
-}  // namespace dwell::device::test
+}  // namespace dwell::device
