@@ -351,7 +351,8 @@ std::string processor_name() {
   return name;
 }
 
-// Whether a copy is of one aligned word, and then copies it by one store. Pairs with loads that acquire, of device code.
+// Copies one aligned word by one store, which pairs with loads of device code that acquire. Returns false, and copies nothing, for other
+// sizes and addresses.
 template <class Word>
 bool store_word(std::uint64_t to, const void* from, std::size_t bytes) {
   if (bytes != sizeof(Word) || to % sizeof(Word) != 0) return false;
