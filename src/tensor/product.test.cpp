@@ -9,6 +9,7 @@
 namespace dwell::tensor {
 namespace {
 
+using device::ProductWay;
 using device::ProductWords;
 
 TensorView view(const Dims& shape, std::uint64_t address = 0x123456789000, ElementType type = ElementType::f32) {
@@ -24,7 +25,7 @@ TEST(ProductTest, WordsEncodeTheProduct) {
   const ProductWords all(operation.words.data());
   EXPECT_EQ(all.type(), ElementType::f32);
   EXPECT_TRUE(all.has_bias());
-  EXPECT_FALSE(all.is_thin());
+  EXPECT_EQ(all.way(), ProductWay::tiles);
   EXPECT_EQ(all.m(), 40U);
   EXPECT_EQ(all.n(), 50U);
   EXPECT_EQ(all.k(), 60U);
@@ -47,7 +48,8 @@ TEST(ProductTest, WordsEncodeTheProduct) {
 }
 
 TEST(ProductTest, BatchesAreJoined) {
-  const Operation operation = operation_of({.to = view({2, 3, 4, 8, 8}), .a = view({2, 3, 4, 8, 8}), .b = view({2, 3, 4, 8, 8})}, true, 8);
+  const TensorView all_of = view({2, 3, 4, 40, 40});
+  const Operation operation = operation_of({.to = all_of, .a = all_of, .b = all_of}, true, 8);
   const ProductWords all(operation.words.data());
   ASSERT_EQ(all.dims(), 1U);
   EXPECT_EQ(all.size(0), 24U);
@@ -59,7 +61,7 @@ TEST(ProductTest, FewColumnsTransposeTheProduct) {
   const TensorView x = view({30, 2}, 0xB00000000000);
   const Operation operation = operation_of({.to = view({100, 2}), .a = a, .b = x}, true, 100);
   const ProductWords all(operation.words.data());
-  EXPECT_TRUE(all.is_thin());
+  EXPECT_EQ(all.way(), ProductWay::thin);
   EXPECT_EQ(all.m(), 2U);
   EXPECT_EQ(all.n(), 100U);
   EXPECT_EQ(ProductWords::address(all.tensor(ProductWords::a)), 0xB00000000000U);
@@ -67,20 +69,56 @@ TEST(ProductTest, FewColumnsTransposeTheProduct) {
   EXPECT_EQ(ProductWords::address(all.tensor(ProductWords::b)), 0xA00000000000U);
   EXPECT_EQ(ProductWords::row_stride(all.tensor(ProductWords::b)), 1);
   EXPECT_EQ(ProductWords::column_stride(all.tensor(ProductWords::b)), 30);
-  EXPECT_EQ(all.log_columns(), 4U);
+  EXPECT_EQ(all.log_lanes(), 4U);
   EXPECT_EQ(all.tiles(), 7U);
-  EXPECT_FALSE(ProductWords(operation_of({.to = view({100, 2}), .a = a, .b = x}, false, 100).words.data()).is_thin());
+  EXPECT_EQ(ProductWords(operation_of({.to = view({100, 2}), .a = a, .b = x}, false, 100).words.data()).way(), ProductWay::tiles);
 }
 
+// Returns the operation of a product on CUDA, of b as its rows lie or with `columns` as its columns do.
+Operation operation(const Dims& sizes, bool columns = false, ElementType type = ElementType::f32, std::uint64_t of_b = 0xB00000000000) {
+  const std::int64_t m = sizes[0];
+  const std::int64_t n = sizes[1];
+  const std::int64_t k = sizes[2];
+  const TensorView b = columns ? view({n, k}, of_b, type).transpose(0, 1) : view({k, n}, of_b, type);
+  return operation_of({.to = view({m, n}, 4096, type), .a = view({m, k}, 4096, type), .b = b}, true, 100);
+}
+ProductWords words_of(const Operation& operation) { return ProductWords(operation.words.data()); }
+
 TEST(ProductTest, OneColumnTakesAllThreads) {
-  const auto log_columns = [](std::int64_t n) {
-    return ProductWords(operation_of({.to = view({1, n}), .a = view({1, 9}), .b = view({9, n})}, true, 100).words.data()).log_columns();
-  };
-  EXPECT_EQ(log_columns(1), 0U);
-  EXPECT_EQ(log_columns(2), 1U);
-  EXPECT_EQ(log_columns(3), 2U);
-  EXPECT_EQ(log_columns(16), 4U);
-  EXPECT_EQ(log_columns(17), 4U);
+  const auto log_lanes = [](std::int64_t n) { return words_of(operation({1, n, 99})).log_lanes(); };
+  EXPECT_EQ(log_lanes(1), 0U);
+  EXPECT_EQ(log_lanes(8), 0U);
+  EXPECT_EQ(log_lanes(9), 1U);
+  EXPECT_EQ(log_lanes(33), 3U);
+  EXPECT_EQ(log_lanes(200), 4U);
+}
+
+TEST(ProductTest, AlignedFactorsAreStreams) {
+  const auto way = [](const Operation& operation) { return words_of(operation).way(); };
+  for (const bool columns : {false, true}) {
+    EXPECT_EQ(way(operation({1, 256, 256}, columns)), ProductWay::stream);
+    EXPECT_EQ(way(operation({8, 256, 256}, columns)), ProductWay::stream);
+    EXPECT_EQ(way(operation({9, 256, 256}, columns)), ProductWay::tiles);
+    EXPECT_EQ(way(operation({1, 256, 255}, columns)), ProductWay::thin);
+    EXPECT_EQ(way(operation({1, 255, 256}, columns)), ProductWay::thin);
+    EXPECT_EQ(way(operation({1, 256, 256}, columns, ElementType::f32, 0xB00000000004)), ProductWay::thin);
+    EXPECT_EQ(way(operation({1, 256, 256}, columns, ElementType::bf16, 0xB00000000008)), ProductWay::stream);
+    EXPECT_EQ(way(operation({1, 256, 256}, columns, ElementType::f64)), ProductWay::stream);
+    EXPECT_EQ(way(operation({2, 256, 256}, columns, ElementType::f64)), ProductWay::thin);
+    EXPECT_EQ(way(operation({1, 256, 256}, columns, ElementType::i32)), ProductWay::thin);
+  }
+  EXPECT_EQ(way(operation({8, 8, 8})), ProductWay::single);
+  EXPECT_EQ(way(operation({8, 8, 33})), ProductWay::thin);
+}
+
+// Crossing to other workers takes longer than to read a small matrix.
+TEST(ProductTest, SmallProductsUseOneCudaWorker) {
+  EXPECT_EQ(operation({1, 256, 256}).groups, 1U);
+  EXPECT_EQ(operation({8, 256, 256}, true).groups, 1U);
+  EXPECT_EQ(operation({64, 64, 64}).groups, 1U);
+  EXPECT_EQ(operation({64, 256, 256}).groups, 16U);
+  EXPECT_EQ(operation({1, 1024, 1024}).groups, 32U);
+  EXPECT_EQ(operation({1, 1024, 1024}, true).groups, 64U);
 }
 
 TEST(ProductTest, NothingIsReadWithoutSteps) {

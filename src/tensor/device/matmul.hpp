@@ -1,10 +1,12 @@
-// Small products of matrices (product.hpp): a tile of the result is computed by one group, from first to last along k, so that
-// results do not depend on how many groups share the task.
+// Small products of matrices (product.hpp): a tile of the result is computed by one group, in an order that the task's words alone
+// determine, so that results do not depend on how many groups share the task.
 #pragma once
 
+#include <dwell/device/exchange.hpp>
 #include <dwell/device/group.hpp>
 
 #include "tensor/device/matrix.hpp"
+#include "tensor/device/thin.hpp"
 #include "tensor/device/tiles.hpp"
 
 namespace dwell {
@@ -12,22 +14,49 @@ namespace device {
 
 #if DWELL_PARALLEL_GROUP
 
+struct AcrossLanes {
+  template <class C>
+  DWELL_DEVICE C operator()(C value, u32 distance) const {
+    return Exchange<C>::across(value, distance);
+  }
+};
+
+template <class C, class Elements>
+DWELL_DEVICE void multiply_as_stream(const Group& g, const u32* words) {
+  if (ProductWords(words).m() == 1)
+    multiply_stream<1, C, Elements>(g, words, AcrossLanes());
+  else
+    multiply_stream<kThinRowsAtOnce, C, Elements>(g, words, AcrossLanes());
+}
+template <>
+DWELL_DEVICE void multiply_as_stream<double, TypedElements<double, double>>(const Group& g, const u32* words) {
+  multiply_stream<1, double, TypedElements<double, double>>(g, words, AcrossLanes());
+}
+template <>
+DWELL_DEVICE void multiply_as_stream<u64, AnyElements<u64>>(const Group&, const u32*) {}
+
+// Computes a product in the way that it names, if that is not `tiles`; else returns false.
+template <class C, class Elements>
+DWELL_DEVICE bool multiply_small(const Group& g, const u32* words) {
+  const ProductWords all(words);
+  switch (all.way()) {
+    case ProductWay::single: multiply_singly<C, Elements>(g, words); return true;
+    case ProductWay::stream: multiply_as_stream<C, Elements>(g, words); return true;
+    case ProductWay::thin: multiply_thin<C, Elements>(g, words); return true;
+    default: return false;
+  }
+}
 template <class C, class Elements>
 DWELL_DEVICE void multiply_any_shape(const Group& g, const u32* words) {
-  if (ProductWords(words).is_thin())
-    multiply_thin<C, Elements>(g, words);
-  else
-    multiply_plain_tiles<C, Elements>(g, words);
+  if (!multiply_small<C, Elements>(g, words)) multiply_plain_tiles<C, Elements>(g, words);
 }
 template <class T>
 DWELL_DEVICE void multiply_short(const Group& g, const u32* words) {
-  if (ProductWords(words).is_thin())
-    multiply_thin<float, TypedElements<float, T>>(g, words);
-  else
+  if (multiply_small<float, TypedElements<float, T>>(g, words)) return;
 #if DWELL_HAS_MMA
-    multiply_short_tiles<T>(g, words, WarpMma<T>());
+  multiply_short_tiles<T>(g, words, WarpMma<T>());
 #else
-    multiply_plain_tiles<float, AnyElements<float>>(g, words);
+  multiply_plain_tiles<float, AnyElements<float>>(g, words);
 #endif
 }
 

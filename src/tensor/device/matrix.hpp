@@ -41,11 +41,14 @@ DWELL_DEVICE void with_type_of(ElementType type, float, const F& f) {
 template <class C, class T>
 class TypedElements {
  public:
+  using Type = T;  // as which `element` gives them
+  static constexpr bool kIsTyped = true;
   static constexpr bool kAreNumbers = kSame<C, T>;
-  static constexpr u32 kBytes = sizeof(T);
 
   DWELL_DEVICE TypedElements(u64 address, ElementType) : at_(pointer_to_global<T>(address)) {}
   DWELL_DEVICE C load(i32 at) const { return number_of<C>(at_[at]); }
+  DWELL_DEVICE T element(i32 at) const { return at_[at]; }
+  static DWELL_DEVICE C number(T element) { return number_of<C>(element); }
   DWELL_DEVICE void store(i32 at, C value) const { at_[at] = Element<T>::of(value); }
   DWELL_DEVICE const T* pointer(i32 at) const { return at_ + at; }
 
@@ -71,10 +74,14 @@ DWELL_DEVICE_COLD void store_any(u64 address, i32 at, ElementType type, C number
 template <class C>
 class AnyElements {
  public:
+  using Type = C;
+  static constexpr bool kIsTyped = false;
   static constexpr bool kAreNumbers = false;
 
   DWELL_DEVICE AnyElements(u64 address, ElementType type) : address_(address), type_(type) {}
   DWELL_DEVICE C load(i32 at) const { return load_any<C>(address_, at, type_); }
+  DWELL_DEVICE C element(i32 at) const { return load(at); }
+  static DWELL_DEVICE C number(C element) { return element; }
   DWELL_DEVICE void store(i32 at, C value) const { store_any<C>(address_, at, type_, value); }
   DWELL_DEVICE const C* pointer(i32) const { return nullptr; }
 
@@ -119,7 +126,7 @@ template <class Elements>
 class Matrix {
  public:
   DWELL_DEVICE Matrix(ProductWords all, ProductWords::Tensor which, u32 matrix)
-      : elements(address_of_matrix(all.words(), which, matrix), all.type()),
+      : elements(all.dims() == 0 ? ProductWords::address(all.tensor(which)) : address_of_matrix(all.words(), which, matrix), all.type()),
         row_stride(ProductWords::row_stride(all.tensor(which))),
         column_stride(ProductWords::column_stride(all.tensor(which))) {}
 
@@ -142,9 +149,13 @@ class Result {
         alpha_(factor(all.alpha(), C())),
         beta_(has_bias_ ? factor(all.beta(), C()) : C()) {}
 
-  DWELL_DEVICE void store(u32 row, u32 column, C sum) const {
+  DWELL_DEVICE void store(u32 row, u32 column, C sum) const { store(row, column, sum, bias(row, column)); }
+
+  // The same in two steps, so that the loads of several results are pending together.
+  DWELL_DEVICE C bias(u32 row, u32 column) const { return has_bias_ ? bias_.elements.load(bias_.at(row, column)) : C(); }
+  DWELL_DEVICE void store(u32 row, u32 column, C sum, C bias) const {
     C value = alpha_ * sum;
-    if (has_bias_) value += beta_ * bias_.elements.load(bias_.at(row, column));
+    if (has_bias_) value += beta_ * bias;
     to_.elements.store(to_.at(row, column), value);
   }
 

@@ -23,7 +23,7 @@ class Operand {
   DWELL_DEVICE Operand(const Elements& elements, i32 line_stride, i32 depth_stride, u32 lines, u32 depth, u32 first, u32 rank)
       : elements_(elements), line_stride_(line_stride), depth_stride_(depth_stride), depth_(depth) {
     // A pack holds neighbours of one step in several lines, or of one line, whichever lie closer in memory.
-    across_ = magnitude(line_stride) < magnitude(depth_stride);
+    across_ = is_closer(line_stride, depth_stride);
     constexpr u32 kAcross = kTile / kPack;
     line_ = across_ ? rank % kAcross * kPack : rank / 4;
     place_ = across_ ? rank / kAcross : rank % 4 * kPack;
@@ -62,8 +62,6 @@ class Operand {
   }
 
  private:
-  static DWELL_DEVICE u32 magnitude(i32 stride) { return stride < 0 ? 0U - static_cast<u32>(stride) : static_cast<u32>(stride); }
-
   const Elements elements_;
   const i32 line_stride_;
   const i32 depth_stride_;

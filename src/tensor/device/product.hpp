@@ -6,17 +6,37 @@
 namespace dwell {
 namespace device {
 
-// Groups compute tiles of so many rows and columns; those of thin products so many rows and up to so many columns.
+// How a product is computed: in tiles of kTile rows and columns. On CUDA also with a thread for each result, or in tiles of all rows if these
+// are kThinRows at most: b as a stream of packs (thin.hpp), or element by element.
+enum class ProductWay : u32 { tiles, single, stream, thin };
 DWELL_CONSTANT u32 kTile = 32;
-DWELL_CONSTANT u32 kThinRows = 4;
-DWELL_CONSTANT u32 kThinColumns = 16;
+DWELL_CONSTANT u32 kThinRows = 8;
+
+// Thin products: the rows that are multiplied at once if there are several; the most lanes, which have columns of their own; the memory of
+// the group, for rows and sums; and the elements along a line that a thread loads at once.
+DWELL_CONSTANT u32 kThinRowsAtOnce = 4;
+DWELL_CONSTANT u32 kMostLogThinLanes = 4;
+DWELL_CONSTANT u32 kThinBytes = 4096;
+template <class C>
+DWELL_CONSTANT u32 kThinPack = 16 / sizeof(C);
+template <class C>
+DWELL_CONSTANT u32 kLogThinPack = sizeof(C) == 4 ? 2 : 1;
+
+// Blocks of kThinPack x kThinPack elements that a thread has in registers; `number`: bytes of one.
+DWELL_HOST_DEVICE u32 thin_blocks(u32 number) { return number / 2; }
+// Returns whether neighbours of stride a are closer in memory than those of stride b.
+DWELL_HOST_DEVICE bool is_closer(i32 a, i32 b) {
+  return (a < 0 ? 0U - static_cast<u32>(a) : static_cast<u32>(a)) < (b < 0 ? 0U - static_cast<u32>(b) : static_cast<u32>(b));
+}
+// Columns of a lane: with one row, those of all these blocks.
+DWELL_HOST_DEVICE u32 thin_width(u32 rows, u32 number) { return 16 / number * (rows == 1 ? thin_blocks(number) : 1); }
 
 // For each matrix of a batch: to = alpha * a * b + beta * bias, where a has m x k elements, b has k x n, and `to` and bias have m x n. All
 // are of one type; numbers of 16 bits are multiplied and added as floats, and integers as those of 64 bits. The words:
-//   0            element type (4 bits), dimensions of the batch (4); bit 8: there is a bias; bit 9: thin, that is m <= kThinRows, and from
-//                bit 10 on the binary logarithm of the columns of a tile
+//   0            element type (4 bits), dimensions of the batch (4); bit 8: there is a bias; from bit 9 on the way (2), and the binary
+//                logarithm of the lanes of a stream or a thin product (3)
 //   1 to 3       m, n, k
-//   4            tiles of the result in all
+//   4            tiles of the result in all; if single, results
 //   5 and 6      alpha: a float in the first, a double, or a 64-bit integer
 //   sizes        of the dimensions of the batch
 //   tensors      to, a, b, and bias when there is one: two words of address, strides between rows and between columns, and one a dimension
@@ -28,8 +48,8 @@ class ProductWords {
 
   // Words that a product has.
   static DWELL_HOST_DEVICE u32 words(bool has_bias, u32 dims) { return 7 + dims + (has_bias ? 4 : 3) * (4 + dims) + (has_bias ? 2 : 0); }
-  static DWELL_HOST_DEVICE u32 head(ElementType type, u32 dims, bool has_bias, bool is_thin, u32 log_columns) {
-    return static_cast<u32>(type) | dims << 4U | (has_bias ? 1U << 8U : 0U) | (is_thin ? 1U << 9U : 0U) | log_columns << 10U;
+  static DWELL_HOST_DEVICE u32 head(ElementType type, u32 dims, bool has_bias, ProductWay way, u32 log_lanes) {
+    return static_cast<u32>(type) | dims << 4U | (has_bias ? 1U << 8U : 0U) | static_cast<u32>(way) << 9U | log_lanes << 11U;
   }
 
   explicit DWELL_HOST_DEVICE ProductWords(const u32* words) : words_(words) {}
@@ -38,8 +58,8 @@ class ProductWords {
   DWELL_HOST_DEVICE ElementType type() const { return static_cast<ElementType>(words_[0] & 0xFU); }
   DWELL_HOST_DEVICE u32 dims() const { return words_[0] >> 4U & 0xFU; }
   DWELL_HOST_DEVICE bool has_bias() const { return (words_[0] >> 8U & 1U) != 0; }
-  DWELL_HOST_DEVICE bool is_thin() const { return (words_[0] >> 9U & 1U) != 0; }
-  DWELL_HOST_DEVICE u32 log_columns() const { return words_[0] >> 10U & 7U; }
+  DWELL_HOST_DEVICE ProductWay way() const { return static_cast<ProductWay>(words_[0] >> 9U & 3U); }
+  DWELL_HOST_DEVICE u32 log_lanes() const { return words_[0] >> 11U & 7U; }
   DWELL_HOST_DEVICE u32 m() const { return words_[1]; }
   DWELL_HOST_DEVICE u32 n() const { return words_[2]; }
   DWELL_HOST_DEVICE u32 k() const { return words_[3]; }

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "tensor/device/thin.hpp"
 #include "tensor/product.hpp"
 #include "tests/unit/mma_layout.hpp"
 
@@ -26,6 +27,7 @@ constexpr u32 kThreads = 128;
 
 struct Warp {
   std::barrier<> lanes{32};
+  std::array<double, 32> numbers;
   std::array<std::array<u32, 4>, 32> a;
   std::array<std::array<u32, 2>, 32> b;
 };
@@ -143,8 +145,8 @@ template <class C, class Elements, class T>
 void check_tiles() {
   const auto run = [](Team&, const Member& me, const u32* words) { multiply_plain_tiles<C, Elements>(me, words); };
   check<T>(33, 40, 35, Lie::rows, Lie::rows, run);
-  check<T>(5, 64, 16, Lie::columns, Lie::columns, run);
-  check<T>(70, 6, 1, Lie::gaps, Lie::rows, run);
+  check<T>(9, 64, 16, Lie::columns, Lie::columns, run);
+  check<T>(70, 9, 1, Lie::gaps, Lie::rows, run);
 }
 
 TEST(TilesTest, PlainTiles) {
@@ -160,8 +162,8 @@ void check_short_tiles() {
     multiply_short_tiles<T>(me, words, EmulatedMma<T>(team, me.rank()));
   };
   check<T>(33, 40, 70, Lie::rows, Lie::rows, run);
-  check<T>(5, 64, 32, Lie::columns, Lie::columns, run);
-  check<T>(70, 6, 1, Lie::gaps, Lie::rows, run);
+  check<T>(9, 64, 32, Lie::columns, Lie::columns, run);
+  check<T>(70, 9, 1, Lie::gaps, Lie::rows, run);
 }
 
 TEST(TilesTest, TilesOfSixteenBits) {
@@ -169,15 +171,70 @@ TEST(TilesTest, TilesOfSixteenBits) {
   check_short_tiles<bfloat16>();
 }
 
+class EmulatedLanes {
+ public:
+  EmulatedLanes(Team& team, u32 rank) : warp_(&team.warps[rank / 32]), lane_(rank % 32) {}
+  template <class C>
+  C operator()(C value, u32 distance) const {
+    warp_->numbers[lane_] = value;
+    warp_->lanes.arrive_and_wait();
+    const C other = static_cast<C>(warp_->numbers[lane_ ^ distance]);
+    warp_->lanes.arrive_and_wait();  // all lanes have read
+    return other;
+  }
+
+ private:
+  Warp* warp_;
+  u32 lane_;
+};
+
+template <class C, class T>
+void run_stream(Team& team, const Member& me, const u32* words) {
+  const EmulatedLanes lanes(team, me.rank());
+  ASSERT_EQ(ProductWords(words).way(), ProductWay::stream);
+  if (ProductWords(words).m() == 1)
+    multiply_stream<1, C, TypedElements<C, T>>(me, words, lanes);
+  else if constexpr (sizeof(C) == 4)
+    multiply_stream<kThinRowsAtOnce, C, TypedElements<C, T>>(me, words, lanes);
+}
+
+// Each way of the slices: within a warp, and in several; rows of b in memory beside each other, and columns.
+template <class C, class T>
+void check_stream(bool many_rows) {
+  for (const Lie lie : {Lie::rows, Lie::columns}) {
+    check<T>(1, 40, 72, Lie::rows, lie, run_stream<C, T>);
+    check<T>(1, 256, 1100, Lie::rows, lie, run_stream<C, T>);
+    check<T>(1, 4, 2052, Lie::gaps, lie, run_stream<C, T>);
+    if (!many_rows) continue;
+    check<T>(2, 132, 48, Lie::columns, lie, run_stream<C, T>);
+    check<T>(8, 20, 600, Lie::rows, lie, run_stream<C, T>);
+  }
+}
+
+TEST(TilesTest, Streams) {
+  check_stream<float, float>(true);
+  check_stream<float, half>(true);
+  check_stream<float, bfloat16>(true);
+  check_stream<double, double>(false);
+}
+
+TEST(TilesTest, StreamsOfSeveralGroups) {
+  check<float>(1, 1024, 512, Lie::rows, Lie::rows, run_stream<float, float>);
+  check<float>(3, 1028, 512, Lie::rows, Lie::columns, run_stream<float, float>);
+}
+
 template <class C, class Elements, class T>
 void check_thin(bool all_shapes) {
-  const auto run = [](Team&, const Member& me, const u32* words) { multiply_thin<C, Elements>(me, words); };
-  check<T>(1, 40, 70, Lie::rows, Lie::rows, run);
+  const auto run = [](Team&, const Member& me, const u32* words) {
+    ASSERT_EQ(ProductWords(words).way(), ProductWay::thin);
+    multiply_thin<C, Elements>(me, words);
+  };
+  check<T>(1, 41, 70, Lie::rows, Lie::rows, run);
   check<T>(4, 33, 200, Lie::columns, Lie::columns, run);
   if (!all_shapes) return;
-  check<T>(50, 2, 9, Lie::rows, Lie::gaps, run);
-  check<T>(1, 1, 300, Lie::rows, Lie::columns, run);
-  check<T>(3, 5, 1, Lie::gaps, Lie::rows, run);
+  check<T>(8, 33, 300, Lie::rows, Lie::rows, run);
+  check<T>(150, 2, 9, Lie::rows, Lie::gaps, run);
+  check<T>(1, 1, 1500, Lie::rows, Lie::columns, run);
 }
 
 TEST(TilesTest, FewRows) {
@@ -185,6 +242,46 @@ TEST(TilesTest, FewRows) {
   check_thin<double, TypedElements<double, double>, double>(false);
   check_thin<float, TypedElements<float, half>, half>(false);
   check_thin<u64, AnyElements<u64>, i32>(false);
+}
+
+// Two matrices of the same shape and strides have the same sums, aligned or not.
+TEST(TilesTest, StreamsAddUpInTheOrderOfOtherProducts) {
+  for (const u32 m : {1U, 6U})
+    for (const bool across : {false, true}) {
+      constexpr std::int64_t kN = 72;
+      constexpr std::int64_t kK = 1200;
+      std::vector<float> a(m * kK);
+      alignas(16) static std::array<float, kN * kK + 4> memory;
+      std::vector<float> sums[2];
+      for (std::size_t i = 0; i < a.size(); ++i) a[i] = 1.0F / static_cast<float>(i % 61 + 3);
+      for (const std::size_t shift : {0U, 1U}) {
+        for (std::size_t i = 0; i < kN * kK; ++i) memory[i + shift] = 1.0F / static_cast<float>(i % 127 + 1) - 0.1F;
+        sums[shift].resize(m * kN);
+        const auto address = [](const float* at) { return reinterpret_cast<u64>(at); };
+        const TensorView b = across ? TensorView(address(memory.data() + shift), ElementType::f32, {kK, kN})
+                                    : TensorView(address(memory.data() + shift), ElementType::f32, {kN, kK}).transpose(0, 1);
+        const TensorView of_a(address(a.data()), ElementType::f32, {m, kK});
+        const TensorView to(address(sums[shift].data()), ElementType::f32, {m, kN});
+        const tensor::Operation operation = tensor::operation_of({.to = to, .a = of_a, .b = b}, true, 3);
+        run_groups(operation, [&](Team& team, const Member& me, const u32* words) {
+          if (shift == 0)
+            run_stream<float, float>(team, me, words);
+          else
+            multiply_thin<float, TypedElements<float, float>>(me, words);
+        });
+      }
+      ASSERT_EQ(sums[0], sums[1]) << m << " rows, across: " << across;
+    }
+}
+
+TEST(TilesTest, ResultsOfThreads) {
+  const auto run = [](Team&, const Member& me, const u32* words) {
+    ASSERT_EQ(ProductWords(words).way(), ProductWay::single);
+    multiply_singly<float, TypedElements<float, float>>(me, words);
+  };
+  check<float>(8, 8, 8, Lie::rows, Lie::rows, run);
+  check<float>(8, 16, 32, Lie::columns, Lie::gaps, run);
+  check<float>(3, 5, 1, Lie::gaps, Lie::columns, run);
 }
 
 }  // namespace
