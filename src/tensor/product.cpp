@@ -83,7 +83,7 @@ constexpr std::int64_t kWideCost = 8000;
 constexpr std::int64_t kTileCost = 300;      // of a tile: to its first load's arrival, and for its results
 constexpr std::int64_t kTileStepCost = 230;  // of 64 bytes of each of a tile's lines
 constexpr std::int64_t kLoadCost = 200;      // of the loads that a thread has pending at once
-constexpr std::int64_t kStreamRate = 90;     // of one group
+constexpr std::int64_t kStreamRate = 75;     // of one group with 16 KiB pending
 // A stream's share of a group is worth a group of its own from so many bytes on.
 constexpr std::int64_t kStreamOfGroup = 65536;
 
@@ -109,12 +109,12 @@ struct Way {
 
 std::uint32_t log2_ceiling(std::int64_t count) { return static_cast<std::uint32_t>(std::bit_width(static_cast<std::uint64_t>(count - 1))); }
 
-bool is_streamed(ElementType type, std::int64_t m) {
-  return type == ElementType::f32 || type == ElementType::f16 || type == ElementType::bf16 || (type == ElementType::f64 && m == 1);
-}
+// Returns whether the type's products are computed in floats.
+bool is_float(ElementType type) { return type == ElementType::f32 || type == ElementType::f16 || type == ElementType::bf16; }
 
 // Returns whether a product's b consists of whole, aligned packs.
-bool has_packs(const TensorView& b, std::size_t row, std::size_t column, std::int64_t pack) {
+bool has_packs(const TensorView& b, std::size_t row, std::size_t column) {
+  constexpr std::int64_t pack = device::kThinPack<float>;
   if (b.shape()[row] % pack != 0 || b.shape()[column] % pack != 0) return false;
   if (b.strides()[row] != 1 && b.strides()[column] != 1) return false;
   const std::size_t along = b.strides()[column] == 1 ? column : row;
@@ -125,26 +125,23 @@ bool has_packs(const TensorView& b, std::size_t row, std::size_t column, std::in
 
 // The way of a product of few rows. The lanes, which determine the order of sums, follow from shapes and strides alone.
 Way thin_way(ElementType type, const Sizes& sizes, const TensorView& b, std::size_t row, std::size_t column) {
-  const auto bytes = static_cast<std::int64_t>(bytes_of(type));
   const std::int64_t passes = divided(sizes.m, device::kThinRowsAtOnce);
   Way way{.way = device::ProductWay::thin};
-  if (!is_streamed(type, sizes.m)) {
+  if (!is_float(type)) {
     way.log_lanes = log2_ceiling(std::min<std::int64_t>(sizes.n, 16));
     way.tiles = way.most_groups = divided(sizes.n, std::int64_t{1} << way.log_lanes) * sizes.matrices;
     way.cost = kWideCost + 1;
     return way;
   }
-  const std::uint32_t number = type == ElementType::f64 ? 8 : 4;
-  const std::int64_t pack = 16 / number;
-  const std::int64_t width = device::thin_width(sizes.m == 1 ? 1 : device::kThinRowsAtOnce, number);
-  // Threads are slow to have loads arrive, not bytes.
-  const std::int64_t stream_bytes = sizes.n * sizes.k * sizes.matrices * std::max<std::int64_t>(bytes, 4);
+  const std::int64_t width = device::thin_width(static_cast<std::uint32_t>(sizes.m));
+  // As if of floats: loads take long, not bytes.
+  const std::int64_t stream_bytes = sizes.n * sizes.k * sizes.matrices * std::int64_t{sizeof(float)};
   const std::int64_t cost = passes * stream_bytes / kStreamRate;
   const auto tiles = [&](std::int64_t columns) { return divided(sizes.n, columns << way.log_lanes) * sizes.matrices; };
   way.log_lanes = std::min(device::kMostLogThinLanes, log2_ceiling(divided(sizes.n, width)));
   const std::uint32_t least = std::abs(b.strides()[column]) < std::abs(b.strides()[row]) ? 2 : 0;
   while (cost > kWideCost && way.log_lanes > least && tiles(width) < stream_bytes / kStreamOfGroup) --way.log_lanes;
-  if (has_packs(b, row, column, pack)) {
+  if (has_packs(b, row, column)) {
     way.way = device::ProductWay::stream;
     way.tiles = tiles(width);
     way.most_groups = std::min(way.tiles, stream_bytes / kStreamOfGroup);
@@ -157,16 +154,16 @@ Way thin_way(ElementType type, const Sizes& sizes, const TensorView& b, std::siz
 }
 
 Way cuda_way(ElementType type, const Sizes& sizes, const TensorView& b, std::size_t row, std::size_t column) {
-  const bool integers = !is_streamed(type, 1);
-  if (sizes.m * sizes.n <= kMostSingle && sizes.k <= kMostSingleDepth && sizes.m * sizes.n * sizes.matrices <= kMostResults) {
+  const bool integers = !is_float(type) && type != ElementType::f64;
+  if (!integers && sizes.m * sizes.n <= kMostSingle && sizes.k <= kMostSingleDepth && sizes.m * sizes.n * sizes.matrices <= kMostResults) {
     const std::int64_t results = sizes.m * sizes.n * sizes.matrices;
     const std::int64_t rounds = divided(results, kMostSingle);
     return {.way = device::ProductWay::single,
             .tiles = results,
             .most_groups = rounds,
-            .cost = rounds * (kTileCost + kLoadCost * divided(sizes.k, integers ? 1 : 8))};
+            .cost = rounds * (kTileCost + kLoadCost * divided(sizes.k, 8))};
   }
-  if (sizes.m <= (is_streamed(type, 2) ? device::kThinRows : device::kThinRowsAtOnce)) return thin_way(type, sizes, b, row, column);
+  if (sizes.m <= (is_float(type) ? device::kThinRows : device::kThinRowsAtOnce)) return thin_way(type, sizes, b, row, column);
   const std::int64_t tiles = square_tiles(sizes);
   const std::int64_t steps = divided(sizes.k * static_cast<std::int64_t>(integers ? 8 : bytes_of(type)), 64);
   return {.way = device::ProductWay::tiles,

@@ -103,11 +103,12 @@ TEST(ProductTest, AlignedFactorsAreStreams) {
     EXPECT_EQ(way(operation({1, 255, 256}, columns)), ProductWay::thin);
     EXPECT_EQ(way(operation({1, 256, 256}, columns, ElementType::f32, 0xB00000000004)), ProductWay::thin);
     EXPECT_EQ(way(operation({1, 256, 256}, columns, ElementType::bf16, 0xB00000000008)), ProductWay::stream);
-    EXPECT_EQ(way(operation({1, 256, 256}, columns, ElementType::f64)), ProductWay::stream);
-    EXPECT_EQ(way(operation({2, 256, 256}, columns, ElementType::f64)), ProductWay::thin);
+    EXPECT_EQ(way(operation({1, 256, 256}, columns, ElementType::f64)), ProductWay::thin);
     EXPECT_EQ(way(operation({1, 256, 256}, columns, ElementType::i32)), ProductWay::thin);
   }
   EXPECT_EQ(way(operation({8, 8, 8})), ProductWay::single);
+  EXPECT_EQ(way(operation({4, 8, 8}, false, ElementType::f64)), ProductWay::single);
+  EXPECT_EQ(way(operation({4, 8, 8}, false, ElementType::i64)), ProductWay::thin);
   EXPECT_EQ(way(operation({8, 8, 33})), ProductWay::thin);
 }
 

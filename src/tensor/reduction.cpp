@@ -83,6 +83,8 @@ static_assert(device::RowsWords::kSizes + 9 + 4 * (2 + 9) <= 64 && 64 <= kMostOw
 
 // The minimum length of a row's part.
 constexpr std::int64_t kElementsOfPart = 8192;
+// On CUDA, so many elements are passed over by one group: the way to other workers takes as long.
+constexpr std::int64_t kElementsAlone = 32768;
 // With this many concurrent tasks rows are not split.
 constexpr std::int64_t kEnoughTiles = 64;
 
@@ -237,6 +239,7 @@ Rows::Rows(const RowsPlan& plan, const std::array<bool, Dims::kMost>& axes, bool
 
 // These decisions determine the order in which numbers are combined: they may depend only on shapes, strides, and the kind of device.
 void Rows::cut(bool on_cuda) {
+  on_cuda_ = on_cuda;
   if (on_cuda) {
     // A thread reduces eight columns at a time.
     rows_first_ = rows_first_ && rows_ >= 16;
@@ -258,12 +261,21 @@ void Rows::cut(bool on_cuda) {
   const std::int64_t parts =
       std::min({elements / kElementsOfPart, kEnoughTiles / std::max<std::int64_t>(tiles, 1), static_cast<std::int64_t>(device::kMaxParts)});
   part_columns_ = columns_;
+  // The statistics of parts make a second task.
+  if (on_cuda && elements * passes() < 2 * kElementsAlone) return;
   if (parts < 2 || (plan_.result == device::RowResult::running && shift_ != 0)) return;
   part_columns_ = ceiling(ceiling(columns_, parts), 64) * 64;
   parts_ = ceiling(columns_, part_columns_);
 }
 
+std::int64_t Rows::passes() const noexcept {
+  const std::int64_t of_statistic =
+      plan_.statistic == device::RowStatistic::moments || plan_.statistic == device::RowStatistic::exponentials ? 2 : 1;
+  return of_statistic + (plan_.result >= device::RowResult::softmax ? 1 : 0);
+}
+
 std::uint32_t Rows::groups(device::RowPhase phase) const noexcept {
+  if (on_cuda_ && std::int64_t{rows_} * columns_ * passes() < kElementsAlone) return 1;
   const std::int64_t tiles = ceiling(rows_, rows_at_once_);
   if (phase == device::RowPhase::rest && plan_.result < device::RowResult::softmax)
     return static_cast<std::uint32_t>(std::clamp<std::int64_t>(tiles / 4, 1, kMostGroups));

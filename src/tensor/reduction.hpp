@@ -54,6 +54,8 @@ class Rows {
 
  private:
   void cut(bool on_cuda);
+  // Returns how often the elements are passed over.
+  std::int64_t passes() const noexcept;
 
   RowsPlan plan_;
   std::uint32_t rows_ = 1;
@@ -61,6 +63,7 @@ class Rows {
   std::uint32_t parts_ = 1;
   std::uint32_t part_columns_ = 1;
   std::uint32_t shift_ = 0;  // binary logarithm of the rows that a group of CUDA takes at once
+  bool on_cuda_ = false;
   bool rows_first_ = false;  // neighbouring threads or lanes take neighbouring rows
   std::uint32_t rows_at_once_ = 1;
   std::uint32_t row_dims_ = 1;

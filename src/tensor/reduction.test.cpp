@@ -50,8 +50,20 @@ TEST(ReductionTest, LongRowsHaveGroupsAndShortOnesShareThem) {
 TEST(ReductionTest, FewRowsAreSplit) {
   EXPECT_EQ(cut_of({1, 1'000'000}, {1}, true).parts, 64U);
   EXPECT_EQ(cut_of({1, 10'000}, {1}, true).parts, 1U);
+  EXPECT_EQ(cut_of({1, 65'000}, {1}, true).parts, 1U);
+  EXPECT_GT(cut_of({1, 66'000}, {1}, true).parts, 1U);
   EXPECT_EQ(cut_of({100, 100'000}, {1}, true).parts, 1U);
   EXPECT_GT(cut_of({100'000, 32}, {0}, false).parts, 1U);
+}
+
+TEST(ReductionTest, ShortRowsUseOneCudaWorker) {
+  const auto groups = [](const Dims& shape, RowResult result = RowResult::number) {
+    return rows_of(shape, {1}, true, result).groups(RowPhase::whole);
+  };
+  EXPECT_EQ(groups({64, 256}), 1U);
+  EXPECT_EQ(groups({64, 1024}), 16U);
+  EXPECT_EQ(groups({64, 255}, RowResult::softmax), 1U) << "two passes";
+  EXPECT_GT(groups({64, 256}, RowResult::softmax), 1U);
 }
 
 // Invariants that the machine relies on.

@@ -21,38 +21,25 @@ struct AcrossLanes {
   }
 };
 
-template <class C, class Elements>
-DWELL_DEVICE void multiply_as_stream(const Group& g, const u32* words) {
-  if (ProductWords(words).m() == 1)
-    multiply_stream<1, C, Elements>(g, words, AcrossLanes());
-  else
-    multiply_stream<kThinRowsAtOnce, C, Elements>(g, words, AcrossLanes());
-}
-template <>
-DWELL_DEVICE void multiply_as_stream<double, TypedElements<double, double>>(const Group& g, const u32* words) {
-  multiply_stream<1, double, TypedElements<double, double>>(g, words, AcrossLanes());
-}
-template <>
-DWELL_DEVICE void multiply_as_stream<u64, AnyElements<u64>>(const Group&, const u32*) {}
-
-// Computes a product in the way that it names, if that is not `tiles`; else returns false.
-template <class C, class Elements>
+// Floats, or numbers of 16 bits: in the way that the product names, if that is not `tiles`; else returns false.
+template <class Elements>
 DWELL_DEVICE bool multiply_small(const Group& g, const u32* words) {
   const ProductWords all(words);
   switch (all.way()) {
-    case ProductWay::single: multiply_singly<C, Elements>(g, words); return true;
-    case ProductWay::stream: multiply_as_stream<C, Elements>(g, words); return true;
-    case ProductWay::thin: multiply_thin<C, Elements>(g, words); return true;
+    case ProductWay::single: multiply_singly<float, Elements>(g, words); return true;
+    case ProductWay::stream:
+      if (all.m() == 1)
+        multiply_stream<1, Elements>(g, words, AcrossLanes());
+      else
+        multiply_stream<kThinRowsAtOnce, Elements>(g, words, AcrossLanes());
+      return true;
+    case ProductWay::thin: multiply_thin<float, Elements>(g, words); return true;
     default: return false;
   }
 }
-template <class C, class Elements>
-DWELL_DEVICE void multiply_any_shape(const Group& g, const u32* words) {
-  if (!multiply_small<C, Elements>(g, words)) multiply_plain_tiles<C, Elements>(g, words);
-}
 template <class T>
 DWELL_DEVICE void multiply_short(const Group& g, const u32* words) {
-  if (multiply_small<float, TypedElements<float, T>>(g, words)) return;
+  if (multiply_small<ShortElements>(g, words)) return;
 #if DWELL_HAS_MMA
   multiply_short_tiles<T>(g, words, WarpMma<T>());
 #else
@@ -62,12 +49,27 @@ DWELL_DEVICE void multiply_short(const Group& g, const u32* words) {
 
 // Together: computes a product, divided among all groups of the task.
 DWELL_DEVICE void run_product(const Group& g, const u32* words) {
+  const ProductWay way = ProductWords(words).way();
   switch (ProductWords(words).type()) {
-    case ElementType::f32: multiply_any_shape<float, TypedElements<float, float>>(g, words); break;
-    case ElementType::f64: multiply_any_shape<double, TypedElements<double, double>>(g, words); break;
+    case ElementType::f32:
+      if (!multiply_small<TypedElements<float, float>>(g, words)) multiply_plain_tiles<float, TypedElements<float, float>>(g, words);
+      break;
+    case ElementType::f64:
+      if (way == ProductWay::single)
+        multiply_singly<double, TypedElements<double, double>>(g, words);
+      else if (way == ProductWay::thin)
+        multiply_thin<double, TypedElements<double, double>>(g, words);
+      else
+        multiply_plain_tiles<double, TypedElements<double, double>>(g, words);
+      break;
     case ElementType::f16: multiply_short<half>(g, words); break;
     case ElementType::bf16: multiply_short<bfloat16>(g, words); break;
-    default: multiply_any_shape<u64, AnyElements<u64>>(g, words); break;
+    default:
+      if (way == ProductWay::thin)
+        multiply_thin<u64, AnyElements<u64>>(g, words);
+      else
+        multiply_plain_tiles<u64, AnyElements<u64>>(g, words);
+      break;
   }
 }
 

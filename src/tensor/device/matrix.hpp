@@ -41,19 +41,59 @@ DWELL_DEVICE void with_type_of(ElementType type, float, const F& f) {
 template <class C, class T>
 class TypedElements {
  public:
-  using Type = T;  // as which `element` gives them
+  using Type = T;  // in memory
   static constexpr bool kIsTyped = true;
   static constexpr bool kAreNumbers = kSame<C, T>;
 
   DWELL_DEVICE TypedElements(u64 address, ElementType) : at_(pointer_to_global<T>(address)) {}
   DWELL_DEVICE C load(i32 at) const { return number_of<C>(at_[at]); }
-  DWELL_DEVICE T element(i32 at) const { return at_[at]; }
   static DWELL_DEVICE C number(T element) { return number_of<C>(element); }
   DWELL_DEVICE void store(i32 at, C value) const { at_[at] = Element<T>::of(value); }
   DWELL_DEVICE const T* pointer(i32 at) const { return at_ + at; }
 
  private:
   T* at_;
+};
+
+// The same for numbers of 16 bits of either type, which is known at run time: code for both is as long as for one.
+class ShortElements {
+ public:
+  using Type = u16;
+  static constexpr bool kIsTyped = true;
+  static constexpr bool kAreNumbers = false;
+
+  DWELL_DEVICE ShortElements(u64 address, ElementType type) : at_(pointer_to_global<u16>(address)), half_(type == ElementType::f16) {}
+  DWELL_DEVICE float load(i32 at) const { return number(at_[at]); }
+  DWELL_DEVICE float number(u16 bits) const {
+    return half_ ? number_of<float>(half::from_bits(bits)) : number_of<float>(bfloat16::from_bits(bits));
+  }
+  DWELL_DEVICE void store(i32 at, float value) const {
+    at_[at] = half_ ? Element<half>::of(value).bits() : Element<bfloat16>::of(value).bits();
+  }
+  DWELL_DEVICE const u16* pointer(i32 at) const { return at_ + at; }
+
+ private:
+  u16* at_;
+  bool half_;
+};
+
+// The same for floats or numbers of 16 bits.
+class FloatElements {
+ public:
+  DWELL_DEVICE FloatElements(u64 address, ElementType type) : address_(address), type_(type) {}
+  DWELL_DEVICE float load(i32 at) const {
+    return type_ == ElementType::f32 ? pointer_to_global<float>(address_)[at] : ShortElements(address_, type_).load(at);
+  }
+  DWELL_DEVICE void store(i32 at, float value) const {
+    if (type_ == ElementType::f32)
+      pointer_to_global<float>(address_)[at] = value;
+    else
+      ShortElements(address_, type_).store(at, value);
+  }
+
+ private:
+  u64 address_;
+  ElementType type_;
 };
 
 template <class C>
@@ -74,14 +114,11 @@ DWELL_DEVICE_COLD void store_any(u64 address, i32 at, ElementType type, C number
 template <class C>
 class AnyElements {
  public:
-  using Type = C;
   static constexpr bool kIsTyped = false;
   static constexpr bool kAreNumbers = false;
 
   DWELL_DEVICE AnyElements(u64 address, ElementType type) : address_(address), type_(type) {}
   DWELL_DEVICE C load(i32 at) const { return load_any<C>(address_, at, type_); }
-  DWELL_DEVICE C element(i32 at) const { return load(at); }
-  static DWELL_DEVICE C number(C element) { return element; }
   DWELL_DEVICE void store(i32 at, C value) const { store_any<C>(address_, at, type_, value); }
   DWELL_DEVICE const C* pointer(i32) const { return nullptr; }
 

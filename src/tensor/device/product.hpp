@@ -12,24 +12,23 @@ enum class ProductWay : u32 { tiles, single, stream, thin };
 DWELL_CONSTANT u32 kTile = 32;
 DWELL_CONSTANT u32 kThinRows = 8;
 
-// Thin products: the rows that are multiplied at once if there are several; the most lanes, which have columns of their own; the memory of
-// the group, for rows and sums; and the elements along a line that a thread loads at once.
+// Thin products: rows that are multiplied at once if there are several; the most lanes, which have columns of their own; the memory of
+// the group, for rows and sums; and the numbers along a line that a thread takes at once.
 DWELL_CONSTANT u32 kThinRowsAtOnce = 4;
 DWELL_CONSTANT u32 kMostLogThinLanes = 4;
 DWELL_CONSTANT u32 kThinBytes = 4096;
 template <class C>
 DWELL_CONSTANT u32 kThinPack = 16 / sizeof(C);
-template <class C>
-DWELL_CONSTANT u32 kLogThinPack = sizeof(C) == 4 ? 2 : 1;
+DWELL_CONSTANT u32 kLogThinPack = 2;  // of a float
 
-// Blocks of kThinPack x kThinPack elements that a thread has in registers; `number`: bytes of one.
-DWELL_HOST_DEVICE u32 thin_blocks(u32 number) { return number / 2; }
+// Blocks of kThinPack x kThinPack elements that a thread has in registers.
+DWELL_CONSTANT u32 kThinBlocks = 2;
 // Returns whether neighbours of stride a are closer in memory than those of stride b.
 DWELL_HOST_DEVICE bool is_closer(i32 a, i32 b) {
   return (a < 0 ? 0U - static_cast<u32>(a) : static_cast<u32>(a)) < (b < 0 ? 0U - static_cast<u32>(b) : static_cast<u32>(b));
 }
 // Columns of a lane: with one row, those of all these blocks.
-DWELL_HOST_DEVICE u32 thin_width(u32 rows, u32 number) { return 16 / number * (rows == 1 ? thin_blocks(number) : 1); }
+DWELL_HOST_DEVICE u32 thin_width(u32 rows) { return kThinPack<float> * (rows == 1 ? kThinBlocks : 1); }
 
 // For each matrix of a batch: to = alpha * a * b + beta * bias, where a has m x k elements, b has k x n, and `to` and bias have m x n. All
 // are of one type; numbers of 16 bits are multiplied and added as floats, and integers as those of 64 bits. The words:

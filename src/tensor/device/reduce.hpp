@@ -103,11 +103,15 @@ class RowMachine {
 #else
     const u32 rows_at_once = words_.rows_first() ? kCount : 1;
 #endif
+#if DWELL_PARALLEL_GROUP
+    const u32 tiles = (words_.rows() + rows_at_once - 1) >> words_.shift();
+#else
     const u32 tiles = words_.rows() / rows_at_once + (words_.rows() % rows_at_once != 0 ? 1 : 0);
+#endif
     const u32 parts = words_.phase() == RowPhase::rest && words_.result() < RowResult::softmax ? 1 : words_.parts();
     DWELL_UNROLL_NOT
     for (u32 i = g_.index(); i < tiles * parts; i += g_.count()) {
-      part_ = i / tiles;
+      part_ = i < tiles ? 0 : i / tiles;
       take_rows((i - part_ * tiles) * rows_at_once, rows_at_once);
       if (words_.result() == RowResult::place)
         find();
@@ -136,6 +140,15 @@ class RowMachine {
   DWELL_DEVICE void take_columns(u32 first, u32 end) {
     first_ = first;
     end_ = end;
+    held_ = false;
+  }
+  // Loads a block of the input. A thread that has one block of its row keeps it: each pass would load it again.
+  DWELL_DEVICE void load_input(u32 block, Lanes<C>* to) {
+    if (!held_) {
+      load(RowsWords::kInput, block, &input_);
+      held_ = end_ - first_ <= step();
+    }
+    *to = input_;
   }
   DWELL_DEVICE u32 step() const { return slices_ * kCount; }
   DWELL_DEVICE u32 row(u32) const { return row_; }
@@ -252,7 +265,7 @@ class RowMachine {
       }
     });
     PerRow<C> result;
-    result.number = over_slices(g_, all->at[0], slices_, words_.rows_first(), Folded<C>{fold});
+    with_fold<C>(fold, [&](auto f) { result.number = over_slices(g_, all->at[0], slices_, words_.rows_first(), f); });
     return result;
   }
   DWELL_DEVICE Placed<C> over_lanes(const Lanes<C>& number, const u32* place, Better<C> better) const {
@@ -326,6 +339,7 @@ class RowMachine {
       each(block, [&](u32 k) { place[k] = at + words_.column_offset(tensor, block + k); });
     return false;
   }
+  void load_input(u32 block, Lanes<C>* to) const { load(RowsWords::kInput, block, to); }
   void load(u32 index, u32 block, Lanes<C>* to) const {
     const u32* const tensor = words_.tensor(index);
     i32 first = 0;
@@ -389,7 +403,7 @@ class RowMachine {
   DWELL_DEVICE C real_parameter() const { return Converted<C>::of(bits_as<double>(words_.parameter())); }
 
   // Returns the fold of a pass over this task's columns, or over the parts of a row.
-  DWELL_DEVICE PerRow<C> fold(u32 pass, bool of_parts, const PerRow<C>& given) const {
+  DWELL_DEVICE PerRow<C> fold(u32 pass, bool of_parts, const PerRow<C>& given) {
     const RowFold fold = fold_of(pass);
     const C none = neutral_of<C>(fold);
     Lanes<C> all;
@@ -406,7 +420,7 @@ class RowMachine {
           put(&some, k, has(block, k) ? part_of_fold<C>(words_.words(), pass, row(k), column(block, k), given.at(k)) : none);
         });
       } else {
-        load(RowsWords::kInput, block, &some);
+        load_input(block, &some);
         with_map<C>(map_of(pass), real_parameter(), [&](auto f) { each(block, [&](u32 k) { some.at[k] = f(some.at[k], given.at(k)); }); });
 #if DWELL_PARALLEL_GROUP
         each(block, [&](u32 k) { some.at[k] = has(block, k) ? some.at[k] : none; });
@@ -537,7 +551,7 @@ class RowMachine {
 
   // ---- Rows that are replaced ------------------------------------------------------------------------------------------------------
 
-  DWELL_DEVICE void replace(const PerRow<C>& first, const PerRow<C>& second) const {
+  DWELL_DEVICE void replace(const PerRow<C>& first, const PerRow<C>& second) {
     const RowResult result = words_.result();
     const C count = static_cast<C>(words_.columns());
     // The number to subtract from each element, and the divisor, factor or second subtrahend for the rest.
@@ -551,7 +565,7 @@ class RowMachine {
     DWELL_UNROLL_NOT
     for (u32 block = first_; block < end_; block += step()) {
       Lanes<C> all;
-      load(RowsWords::kInput, block, &all);
+      load_input(block, &all);
       if (result == RowResult::softmax) {
         each(block, [&](u32 k) { all.at[k] = RowMath<C>::quotient(RowMath<C>::exp(math::sub(all.at[k], less.at(k))), then.at(k)); });
       } else if (result == RowResult::log_softmax) {
@@ -697,6 +711,8 @@ class RowMachine {
   u32 slices_ = 1;  // threads that share a row
   u32 slice_ = 0;   // which of them this is
   bool has_row_ = false;
+  bool held_ = false;  // the thread's block of the input
+  Lanes<C> input_;
 #else
   u32 rows_ = 1;
   u32 lanes_ = 1;

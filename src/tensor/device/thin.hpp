@@ -45,44 +45,42 @@ class ThinPlace {
 
 // ---- Blocks ------------------------------------------------------------------------------------------------------------------------
 
-// kThinPack steps along k of as many columns of b. A line is a column, or with `across` a step.
-template <class C, class T>
-struct ThinBlock {
-  static constexpr u32 kPack = kThinPack<C>;
-  Pack<T, kPack> line[kPack];
-};
-
-// sums[r * width + c] += the product of row r of a and column c of the block. The rows' numbers are `pitch` apart.
-template <u32 rows, u32 width, bool across, class Elements, class C, class T>
-DWELL_DEVICE void multiply_block(C* sums, const ThinBlock<C, T>& block, const C* a, u32 pitch) {
-  constexpr u32 kPack = kThinPack<C>;
+// sums[r * width + c] += the product of row r of a and column c of a block: as many steps along k as columns. Its lines are columns, or with
+// `across` steps. The rows' numbers are `pitch` apart.
+template <u32 rows, u32 width, bool across, class Elements>
+DWELL_DEVICE void multiply_block(float* sums, const Elements& elements, const Pack<typename Elements::Type, kThinPack<float>>* block,
+                                 const float* a, u32 pitch) {
+  constexpr u32 kPack = kThinPack<float>;
+  float number[kPack][kPack];
+  DWELL_UNROLL
+  for (u32 i = 0; i < kPack * kPack; ++i) number[i / kPack][i % kPack] = elements.number(block[i / kPack].at[i % kPack]);
   DWELL_UNROLL
   for (u32 r = 0; r < rows; ++r) {
-    const Pack<C, kPack> row = *reinterpret_cast<const Pack<C, kPack>*>(a + r * pitch);
+    const Pack<float, kPack> row = *reinterpret_cast<const Pack<float, kPack>*>(a + r * pitch);
     DWELL_UNROLL
     for (u32 i = 0; i < kPack; ++i) {
       DWELL_UNROLL
-      for (u32 c = 0; c < kPack; ++c) sums[r * width + c] += row.at[i] * Elements::number(block.line[across ? i : c].at[across ? c : i]);
+      for (u32 c = 0; c < kPack; ++c) sums[r * width + c] += row.at[i] * number[across ? i : c][across ? c : i];
     }
   }
 }
 
 // The blocks of a thread, one after the other, with the loads of the next ones always pending: on a GPU a group reads 16 KiB of floats ahead.
-template <u32 rows, class C, class Elements>
+template <u32 rows, class Elements>
 class ThinStream {
  public:
   using T = typename Elements::Type;
-  static constexpr u32 kPack = kThinPack<C>;
-  static constexpr u32 kWidth = thin_width(rows, sizeof(C));
-  static constexpr u32 kBeside = kWidth / kPack;                   // blocks of the same steps
-  static constexpr u32 kRound = thin_blocks(sizeof(C)) / kBeside;  // steps whose blocks are pending
+  static constexpr u32 kPack = kThinPack<float>;
+  static constexpr u32 kWidth = thin_width(rows);
+  static constexpr u32 kBeside = kWidth / kPack;       // blocks of the same steps
+  static constexpr u32 kRound = kThinBlocks / kBeside;  // steps whose blocks are pending
 
-  // `line`: the stride of lines; `step` and `beside`: from a step to the thread's next one, and from a block to the one beside it; all in
-  // elements. Of the blocks beside each other the first `blocks` exist.
-  DWELL_DEVICE ThinStream(const T* from, i32 line, i64 step, i64 beside, u32 steps, u32 blocks)
-      : line_(line), step_(step), steps_(steps), blocks_(blocks) {
+  // `first`: the place of the first block; `line`: the stride of lines; `step` and `beside`: from a step to the thread's next one, and from a
+  // block to the one beside it; all in elements. Of the blocks beside each other the first `blocks` exist.
+  DWELL_DEVICE ThinStream(const Elements& elements, i64 first, i32 line, i64 step, i64 beside, u32 steps, u32 blocks)
+      : elements_(elements), line_(line), step_(step), steps_(steps), blocks_(blocks) {
     DWELL_UNROLL
-    for (u32 i = 0; i < kBeside; ++i) from_[i] = from + i * beside;
+    for (u32 i = 0; i < kBeside; ++i) from_[i] = elements.pointer(0) + (first + i * beside);
   }
 
   DWELL_DEVICE void begin() {
@@ -95,7 +93,7 @@ class ThinStream {
   }
   // Adds all products to `sums`. The rows' numbers of one step are `pitch` apart, those of the thread's next step are at a + a_step.
   template <bool across>
-  DWELL_DEVICE void finish(C* sums, const C* a, u32 a_step, u32 pitch) {
+  DWELL_DEVICE void finish(float* sums, const float* a, u32 a_step, u32 pitch) {
     DWELL_UNROLL_NOT
     for (u32 left = steps_; left != 0;) {
       DWELL_UNROLL
@@ -103,7 +101,7 @@ class ThinStream {
         DWELL_UNROLL
         for (u32 j = 0; j < kBeside; ++j) {
           if (j >= blocks_) continue;
-          multiply_block<rows, kWidth, across, Elements>(sums + j * kPack, block_[i * kBeside + j], a, pitch);
+          multiply_block<rows, kWidth, across>(sums + j * kPack, elements_, block_[i * kBeside + j], a, pitch);
           if (left > kRound) fetch(i, j);
         }
         a += a_step;
@@ -117,18 +115,19 @@ class ThinStream {
     const T* from = from_[j];
     DWELL_UNROLL
     for (u32 line = 0; line < kPack; ++line) {
-      block_[i * kBeside + j].line[line] = *reinterpret_cast<const Pack<T, kPack>*>(from);
+      block_[i * kBeside + j][line] = *reinterpret_cast<const Pack<T, kPack>*>(from);
       from += line_;
     }
     from_[j] += step_;
   }
 
+  const Elements elements_;
   const T* from_[kBeside];
   const i32 line_;
   const i64 step_;
   const u32 steps_;
   const u32 blocks_;
-  ThinBlock<C, T> block_[kRound * kBeside];
+  Pack<T, kPack> block_[kThinBlocks][kPack];
 };
 
 // Copies the numbers of `rows` rows of a, those from `first` on among m, to memory that the group shares: row r's number at step d, of
@@ -154,40 +153,25 @@ DWELL_DEVICE void copy_rows(const Threads& g, C* to, u32 pitch, const Matrix<Ele
 
 // ---- Products ----------------------------------------------------------------------------------------------------------------------
 
-// Calls f with a null pointer to the type of the name, of those with streams whose numbers are of class C.
-template <class F>
-DWELL_DEVICE void with_streamed(ElementType type, float, const F& f) {
-  if (type == ElementType::f32)
-    f(static_cast<float*>(nullptr));
-  else
-    with_short(type, f);
-}
-template <class F>
-DWELL_DEVICE void with_streamed(ElementType, double, const F& f) {
-  f(static_cast<double*>(nullptr));
-}
-
 // Stores the results of `rows` rows from `row` on in one column. `sums` are `pitch` apart.
-template <u32 rows, class C>
-DWELL_DEVICE_COLD void store_column(const u32* words, u32 matrix, u32 row, u32 column, const C* sums, u32 pitch) {
+template <u32 rows>
+DWELL_DEVICE_COLD void store_column(const u32* words, u32 matrix, u32 row, u32 column, const float* sums, u32 pitch) {
   const ProductWords all(words);
   if (column >= all.n()) return;
-  with_streamed(all.type(), C(), [&](auto* as) {
-    const Result<C, TypedElements<C, typename Pointee<decltype(as)>::type>> result(all, matrix);
-    C bias[rows];
-    DWELL_UNROLL
-    for (u32 r = 0; r < rows; ++r) bias[r] = row + r < all.m() ? result.bias(row + r, column) : C();
-    DWELL_UNROLL
-    for (u32 r = 0; r < rows; ++r)
-      if (row + r < all.m()) result.store(row + r, column, sums[r * pitch], bias[r]);
-  });
+  const Result<float, FloatElements> result(all, matrix);
+  float bias[rows];
+  DWELL_UNROLL
+  for (u32 r = 0; r < rows; ++r) bias[r] = row + r < all.m() ? result.bias(row + r, column) : 0;
+  DWELL_UNROLL
+  for (u32 r = 0; r < rows; ++r)
+    if (row + r < all.m()) result.store(row + r, column, sums[r * pitch], bias[r]);
 }
 
 // Adds up the sums of all slices, bit by bit, and stores the results of the rows from `row` on. `memory`: 128 numbers for each row.
 // `across_lanes(value, distance)`: the value of the lane whose rank differs in the bit `distance`; all lanes of a warp call it together.
-template <u32 rows, u32 width, class C, class Threads, class AcrossLanes>
-DWELL_DEVICE_COLD void store_sums(const Threads& g, const u32* words, bool across, u32 matrix, u32 row, u32 column, C* memory, C* sums,
-                                  const AcrossLanes& across_lanes) {
+template <u32 rows, u32 width, class Threads, class AcrossLanes>
+DWELL_DEVICE_COLD void store_sums(const Threads& g, const u32* words, bool across, u32 matrix, u32 row, u32 column, float* memory,
+                                  float* sums, const AcrossLanes& across_lanes) {
   static_assert(width <= 8, "three exchanges leave one sum of a row");
   const ProductWords all(words);
   const ThinPlace place(g.rank(), all.log_lanes(), across);
@@ -200,9 +184,9 @@ DWELL_DEVICE_COLD void store_sums(const Threads& g, const u32* words, bool acros
     const bool upper = place.has(bit);
     DWELL_UNROLL
     for (u32 i = 0; i < rows * (half != 0 ? half : 1); ++i) {
-      C* const sum = sums + (half != 0 ? i / half * width + i % half : i * width);
-      const C given = half != 0 && !upper ? sum[half] : sum[0];
-      const C kept = half != 0 && upper ? sum[half] : sum[0];
+      float* const sum = sums + (half != 0 ? i / half * width + i % half : i * width);
+      const float given = half != 0 && !upper ? sum[half] : sum[0];
+      const float kept = half != 0 && upper ? sum[half] : sum[0];
       sum[0] = kept + across_lanes(given, place.distance(bit));
     }
     mine += upper ? half : 0;
@@ -226,18 +210,18 @@ DWELL_DEVICE_COLD void store_sums(const Threads& g, const u32* words, bool acros
     }
   }
   if (!stores) return;
-  constexpr u32 kPack = kThinPack<C>;
+  constexpr u32 kPack = kThinPack<float>;
   store_column<rows>(words, matrix, row, column + (mine / kPack << all.log_lanes()) * kPack + mine % kPack, sums, width);
 }
 
 // Products whose b is a stream of aligned packs, with `rows` rows at once.
-template <u32 rows, class C, class Elements, class Threads, class AcrossLanes>
+template <u32 rows, class Elements, class Threads, class AcrossLanes>
 DWELL_DEVICE_COLD void multiply_stream(const Threads& g, const u32* words, const AcrossLanes& across_lanes) {
-  using Stream = ThinStream<rows, C, Elements>;
+  using Stream = ThinStream<rows, Elements>;
   constexpr u32 kPack = Stream::kPack;
-  constexpr u32 kPitch = kThinBytes / sizeof(C) / rows;
+  constexpr u32 kPitch = kThinBytes / sizeof(float) / rows;
   const ProductWords all(words);
-  const Span<C> memory = g.template shared<C>(kThinBytes / sizeof(C));
+  const Span<float> memory = g.template shared<float>(kThinBytes / sizeof(float));
   if (memory.empty()) return;
   const u32 m = all.m();
   const u32 n = all.n();
@@ -250,17 +234,17 @@ DWELL_DEVICE_COLD void multiply_stream(const Threads& g, const u32* words, const
     const ThinPlace place(g.rank(), log_lanes, across);
     const u32 column = first + place.lane() * kPack;
     const u32 beside = kPack << log_lanes;
-    const u32 blocks = column >= n ? 0 : (n - column + beside - 1) >> (log_lanes + kLogThinPack<C>);
+    const u32 blocks = column >= n ? 0 : (n - column + beside - 1) >> (log_lanes + kLogThinPack);
     const u32 step = kPack << place.log_slices();
-    const C* const of_a = memory.data() + place.slice() * kPack;
+    const float* const of_a = memory.data() + place.slice() * kPack;
     DWELL_UNROLL_NOT
     for (u32 row = 0; row < m; row += rows) {
-      C sums[rows * Stream::kWidth] = {};
+      float sums[rows * Stream::kWidth] = {};
       DWELL_UNROLL_NOT
       for (u32 start = 0; start < k; start += kPitch) {
         const u32 depth = k - start < kPitch ? k - start : kPitch;
         const i64 from = static_cast<i64>(start + place.slice() * kPack) * b.row_stride + static_cast<i64>(column) * b.column_stride;
-        Stream stream(b.elements.pointer(0) + from, across ? b.row_stride : b.column_stride, static_cast<i64>(step) * b.row_stride,
+        Stream stream(b.elements, from, across ? b.row_stride : b.column_stride, static_cast<i64>(step) * b.row_stride,
                       static_cast<i64>(beside) * b.column_stride, blocks == 0 ? 0 : place.steps(depth / kPack), blocks);
         stream.begin();
         if (held != matrix) {
