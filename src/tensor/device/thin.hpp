@@ -276,7 +276,7 @@ DWELL_DEVICE_COLD void multiply_thin(const Threads& g, const u32* words) {
   const u32 n = all.n();
   const u32 k = all.k();
   const u32 log_lanes = all.log_lanes();
-  const u32 pitch = kThinBytes / sizeof(C) / (m == 1 ? 1 : kThinRowsAtOnce);
+  const u32 pitch = kThinBytes / static_cast<u32>(sizeof(C)) / (m == 1 ? 1 : kThinRowsAtOnce);
   each_tile(g, all, m, 1U << log_lanes, [&](u32 matrix, u32, u32 first) {
     const Matrix<Elements> a(all, ProductWords::a, matrix);
     const Matrix<Elements> b(all, ProductWords::b, matrix);
