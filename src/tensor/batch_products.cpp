@@ -78,7 +78,7 @@ void Batch::multiply(const char* function, const Product& product, const char* a
   write_apart(to, apart, [&](const TensorView& where) {
     const Product there{.to = where, .a = product.a, .b = product.b, .bias = product.bias, .beta = product.beta, .alpha = product.alpha};
     tensor::Operation operation = tensor::operation_of(there, state_->operators.on_cuda(), state_->workers);
-    operation.op = &state_->operators.get(tensor::kProduct);
+    operation.op = &state_->operators.get(tensor::source_of(operation));
     operation.kind = tensor::NotedOperation::Kind::product;
     add(operation);
   });

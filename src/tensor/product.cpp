@@ -17,7 +17,7 @@ namespace dwell::tensor {
 
 namespace {
 
-static_assert(device::ProductWords::words(true, Dims::kMost - 2) <= 55 && 55 <= kMostOwnWords, "the operator below takes as many");
+static_assert(device::ProductWords::words(true, Dims::kMost - 2) <= 55 && 55 <= kMostOwnWords, "the operators below take as many");
 
 // Results of at most so many columns are computed transposed on a CPU.
 constexpr std::int64_t kFewColumns = 4;
@@ -65,6 +65,17 @@ struct Words {
 
 DWELL_OPERATOR(dwell_product)(dwell::Group g, const Words& product) { dwell::device::run_product(g, product.at); }
 )"};
+const OwnSource kSmallProduct{"dwell_small_product", R"(#include "tensor/device/small_product.hpp"
+
+struct Words {
+  dwell::u32 at[55];
+};
+
+DWELL_OPERATOR(dwell_small_product)(dwell::Group g, const Words& product) { dwell::device::run_small_product(g, product.at); }
+)"};
+const OwnSource& source_of(const Operation& product) {
+  return device::ProductWords(product.words.data()).way() == device::ProductWay::tiles ? kProduct : kSmallProduct;
+}
 
 void check_product_type(const char* function, ElementType type) {
   switch (type) {

@@ -10,8 +10,11 @@
 
 namespace dwell::tensor {
 
-// The operator that runs it.
+// The operators of products in tiles, and of those in other ways.
 extern const OwnSource kProduct;
+extern const OwnSource kSmallProduct;
+// Returns that of a product.
+const OwnSource& source_of(const Operation& product);
 
 // to = alpha * a b + beta * bias for each matrix of a batch: `to` has the shape (..., m, n), a (..., m, k), b (..., k, n), with equal
 // leading dimensions, and a bias the shape of `to`. All have one type. Holds references: a view is large.

@@ -73,6 +73,62 @@ TEST_P(TensorProductsTest, ProductsOfIntegers) {
   check_products<std::uint8_t>(5);
 }
 
+TEST_P(TensorProductsTest, FewRows) {
+  const auto check = [&]<class T>(T) {
+    for (const auto& [n, k] : {std::pair{4, 4}, {12, 36}, {256, 72}, {40, 1028}, {17, 33}, {3, 260}, {130, 4}}) {
+      for (std::int64_t m = 1; m <= 9; ++m) {
+        const Placed<T> a = any<T>({m, k});
+        // Both layouts, aligned; the second factor is the first one's transpose.
+        const auto of_b = [](At at) { return static_cast<double>((at[0] * 5 + at[1] * 3) % 7 - 3); };
+        Placed<T> rows(runtime(), {k, n}, Lie::rows);
+        Placed<T> columns(runtime(), {n, k}, Lie::rows);
+        rows.fill(of_b);
+        columns.fill([&](At at) { return of_b({at[1], at[0]}); });
+        Placed<T> c = any<T>({m, n});
+        Placed<T> d(runtime(), {m, n}, lie());
+        const Placed<T> before = copy_of(c);
+        batch().addmm(c.view(), c.view(), a.view(), rows.view());  // in place
+        batch().mm(d.view(), a.view(), columns.view().transpose(0, 1));
+        batch().flush().wait();
+        c.expect([&](At at) { return before.at(at) + product(a, rows, at); });
+        d.expect([&](At at) { return product(a, rows, at); });
+        ASSERT_EQ(c.difference(), "") << m << " x " << n << " x " << k << ", by rows";
+        ASSERT_EQ(d.difference(), "") << m << " x " << n << " x " << k << ", by columns";
+      }
+    }
+  };
+  check(float());
+  check(half());
+  check(bfloat16());
+  check(double());
+}
+
+TEST_P(TensorProductsTest, ResultsDoNotDependOnAlignment) {
+  constexpr std::int64_t kN = 72;
+  constexpr std::int64_t kK = 300;
+  std::mt19937 engine(7);
+  std::normal_distribution<float> normal;
+  std::vector<float> numbers(kN * kK);
+  for (float& number : numbers) number = normal(engine);
+  for (const std::int64_t m : {1, 6}) {
+    Placed<float> a(runtime(), {m, kK}, Lie::rows);
+    a.fill([&](At) { return normal(engine); });
+    std::vector<std::vector<float>> results;
+    for (const std::size_t shift : {0U, 1U}) {
+      std::vector<float> all(numbers.size() + 1);
+      std::ranges::copy(numbers, all.begin() + static_cast<std::ptrdiff_t>(shift));
+      Buffer<float> memory = runtime().allocate<float>(all.size());
+      memory.write(all);
+      const TensorView b(TensorView(memory).address() + shift * sizeof(float), ElementType::f32, {kN, kK});
+      const Placed<float> c(runtime(), {m, kN}, Lie::rows);
+      batch().mm(c.view(), a.view(), b.transpose(0, 1));
+      batch().flush().wait();
+      results.push_back(c.elements());
+    }
+    ASSERT_EQ(results[0], results[1]) << m << " rows";
+  }
+}
+
 // Compares the path in which warps multiply 16-bit matrices with plain loops: sums of these numbers are exact, so both must give the same
 // bits.
 template <class T>

@@ -70,7 +70,7 @@ TEST_P(CudaGangTest, ANetworkInTheLoopCompilesWithoutWarningsAndLinks) {
   const tensor::NotedNetwork network;
   // Beside operators that include the same headers, with other limits.
   std::vector<Object> objects;
-  for (const tensor::OwnSource* const own : {&tensor::kReduce, &tensor::kProduct, &tensor::kSelection}) {
+  for (const tensor::OwnSource* const own : {&tensor::kReduce, &tensor::kProduct, &tensor::kSmallProduct, &tensor::kSelection}) {
     Unit unit = unit_of(own->name, own->text, std::string(own->name) + "_1");
     unit.options.max_registers = 72;
     objects.push_back(compiler_for(GetParam()).compile(unit));

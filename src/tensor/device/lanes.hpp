@@ -94,6 +94,17 @@ DWELL_DEVICE void with_fold(RowFold fold, const Use& use) {
   }
 }
 
+// The same, chosen at each call.
+template <class C>
+struct Folded {
+  RowFold fold;
+  DWELL_DEVICE C operator()(C a, C b) const {
+    C result = a;
+    with_fold<C>(fold, [&](auto f) { result = f(a, b); });
+    return result;
+  }
+};
+
 // ---- Maps --------------------------------------------------------------------------------------------------------------------------
 
 // Calls `use` with a function of an element and the number of its row.

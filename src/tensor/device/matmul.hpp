@@ -2,11 +2,9 @@
 // determine, so that results do not depend on how many groups share the task.
 #pragma once
 
-#include <dwell/device/exchange.hpp>
 #include <dwell/device/group.hpp>
 
 #include "tensor/device/matrix.hpp"
-#include "tensor/device/thin.hpp"
 #include "tensor/device/tiles.hpp"
 
 namespace dwell {
@@ -14,32 +12,8 @@ namespace device {
 
 #if DWELL_PARALLEL_GROUP
 
-struct AcrossLanes {
-  template <class C>
-  DWELL_DEVICE C operator()(C value, u32 distance) const {
-    return Exchange<C>::across(value, distance);
-  }
-};
-
-// Floats, or numbers of 16 bits: in the way that the product names, if that is not `tiles`; else returns false.
-template <class Elements>
-DWELL_DEVICE bool multiply_small(const Group& g, const u32* words) {
-  const ProductWords all(words);
-  switch (all.way()) {
-    case ProductWay::single: multiply_singly<float, Elements>(g, words); return true;
-    case ProductWay::stream:
-      if (all.m() == 1)
-        multiply_stream<1, Elements>(g, words, AcrossLanes());
-      else
-        multiply_stream<kThinRowsAtOnce, Elements>(g, words, AcrossLanes());
-      return true;
-    case ProductWay::thin: multiply_thin<float, Elements>(g, words); return true;
-    default: return false;
-  }
-}
 template <class T>
 DWELL_DEVICE void multiply_short(const Group& g, const u32* words) {
-  if (multiply_small<ShortElements>(g, words)) return;
 #if DWELL_HAS_MMA
   multiply_short_tiles<T>(g, words, WarpMma<T>());
 #else
@@ -47,29 +21,14 @@ DWELL_DEVICE void multiply_short(const Group& g, const u32* words) {
 #endif
 }
 
-// Together: computes a product, divided among all groups of the task.
+// Together: computes a product in tiles, divided among all groups of the task.
 DWELL_DEVICE void run_product(const Group& g, const u32* words) {
-  const ProductWay way = ProductWords(words).way();
   switch (ProductWords(words).type()) {
-    case ElementType::f32:
-      if (!multiply_small<TypedElements<float, float>>(g, words)) multiply_plain_tiles<float, TypedElements<float, float>>(g, words);
-      break;
-    case ElementType::f64:
-      if (way == ProductWay::single)
-        multiply_singly<double, TypedElements<double, double>>(g, words);
-      else if (way == ProductWay::thin)
-        multiply_thin<double, TypedElements<double, double>>(g, words);
-      else
-        multiply_plain_tiles<double, TypedElements<double, double>>(g, words);
-      break;
+    case ElementType::f32: multiply_plain_tiles<float, TypedElements<float, float>>(g, words); break;
+    case ElementType::f64: multiply_plain_tiles<double, TypedElements<double, double>>(g, words); break;
     case ElementType::f16: multiply_short<half>(g, words); break;
     case ElementType::bf16: multiply_short<bfloat16>(g, words); break;
-    default:
-      if (way == ProductWay::thin)
-        multiply_thin<u64, AnyElements<u64>>(g, words);
-      else
-        multiply_plain_tiles<u64, AnyElements<u64>>(g, words);
-      break;
+    default: multiply_plain_tiles<u64, AnyElements<u64>>(g, words); break;
   }
 }
 

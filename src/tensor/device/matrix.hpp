@@ -144,9 +144,11 @@ DWELL_DEVICE float factor(u64 bits, float) { return bits_as<float>(static_cast<u
 DWELL_DEVICE double factor(u64 bits, double) { return bits_as<double>(bits); }
 DWELL_DEVICE u64 factor(u64 bits, u64) { return bits; }
 
-// The address of the first element of one matrix of the batch.
+// The address of the first element of one matrix of the batch. A template, as all functions apart must be: several operators of an image
+// have this header.
+template <class Words>
 DWELL_DEVICE_COLD u64 address_of_matrix(const u32* words, u32 which, u32 matrix) {
-  const ProductWords all(words);
+  const Words all(words);
   const u32* const tensor = all.tensor(static_cast<ProductWords::Tensor>(which));
   i64 offset = 0;
   DWELL_UNROLL_NOT
@@ -163,7 +165,7 @@ template <class Elements>
 class Matrix {
  public:
   DWELL_DEVICE Matrix(ProductWords all, ProductWords::Tensor which, u32 matrix)
-      : elements(all.dims() == 0 ? ProductWords::address(all.tensor(which)) : address_of_matrix(all.words(), which, matrix), all.type()),
+      : elements(all.dims() == 0 ? ProductWords::address(all.tensor(which)) : address_of_matrix<ProductWords>(all.words(), which, matrix), all.type()),
         row_stride(ProductWords::row_stride(all.tensor(which))),
         column_stride(ProductWords::column_stride(all.tensor(which))) {}
 

@@ -265,7 +265,7 @@ class RowMachine {
       }
     });
     PerRow<C> result;
-    with_fold<C>(fold, [&](auto f) { result.number = over_slices(g_, all->at[0], slices_, words_.rows_first(), f); });
+    result.number = over_slices(g_, all->at[0], slices_, words_.rows_first(), Folded<C>{fold});
     return result;
   }
   DWELL_DEVICE Placed<C> over_lanes(const Lanes<C>& number, const u32* place, Better<C> better) const {

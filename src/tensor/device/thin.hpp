@@ -47,20 +47,23 @@ class ThinPlace {
 
 // sums[r * width + c] += the product of row r of a and column c of a block: as many steps along k as columns. Its lines are columns, or with
 // `across` steps. The rows' numbers are `pitch` apart.
-template <u32 rows, u32 width, bool across, class Elements>
+template <u32 rows, u32 width, class Elements>
 DWELL_DEVICE void multiply_block(float* sums, const Elements& elements, const Pack<typename Elements::Type, kThinPack<float>>* block,
-                                 const float* a, u32 pitch) {
+                                 bool across, const float* a, u32 pitch) {
   constexpr u32 kPack = kThinPack<float>;
   float number[kPack][kPack];
   DWELL_UNROLL
-  for (u32 i = 0; i < kPack * kPack; ++i) number[i / kPack][i % kPack] = elements.number(block[i / kPack].at[i % kPack]);
+  for (u32 i = 0; i < kPack; ++i) {
+    DWELL_UNROLL
+    for (u32 c = 0; c < kPack; ++c) number[i][c] = elements.number(across ? block[i].at[c] : block[c].at[i]);
+  }
   DWELL_UNROLL
   for (u32 r = 0; r < rows; ++r) {
     const Pack<float, kPack> row = *reinterpret_cast<const Pack<float, kPack>*>(a + r * pitch);
     DWELL_UNROLL
     for (u32 i = 0; i < kPack; ++i) {
       DWELL_UNROLL
-      for (u32 c = 0; c < kPack; ++c) sums[r * width + c] += row.at[i] * number[across ? i : c][across ? c : i];
+      for (u32 c = 0; c < kPack; ++c) sums[r * width + c] += row.at[i] * number[i][c];
     }
   }
 }
@@ -92,8 +95,7 @@ class ThinStream {
     }
   }
   // Adds all products to `sums`. The rows' numbers of one step are `pitch` apart, those of the thread's next step are at a + a_step.
-  template <bool across>
-  DWELL_DEVICE void finish(float* sums, const float* a, u32 a_step, u32 pitch) {
+  DWELL_DEVICE void finish(float* sums, bool across, const float* a, u32 a_step, u32 pitch) {
     DWELL_UNROLL_NOT
     for (u32 left = steps_; left != 0;) {
       DWELL_UNROLL
@@ -101,7 +103,7 @@ class ThinStream {
         DWELL_UNROLL
         for (u32 j = 0; j < kBeside; ++j) {
           if (j >= blocks_) continue;
-          multiply_block<rows, kWidth, across>(sums + j * kPack, elements_, block_[i * kBeside + j], a, pitch);
+          multiply_block<rows, kWidth>(sums + j * kPack, elements_, block_[i * kBeside + j], across, a, pitch);
           if (left > kRound) fetch(i, j);
         }
         a += a_step;
@@ -253,10 +255,7 @@ DWELL_DEVICE_COLD void multiply_stream(const Threads& g, const u32* words, const
           g.sync();
           held = k <= kPitch && m <= rows && place.warps() == 1 ? matrix : ~0U;
         }
-        if (across)
-          stream.template finish<true>(sums, of_a, step, kPitch);
-        else
-          stream.template finish<false>(sums, of_a, step, kPitch);
+        stream.finish(sums, across, of_a, step, kPitch);
       }
       store_sums<rows, Stream::kWidth>(g, words, across, matrix, row, column, memory.data(), sums, across_lanes);
     }
