@@ -203,7 +203,8 @@ void run(const Context& context, Report& report) {
   report.note("a chain has " + std::to_string(kSteps) + " steps; its launch and the wait behind it are shared among them");
 }
 
-const Registration kRegistration{{105, "chains", "tensor operations of which each needs the last one's result, interpreted: a step", 60, run}};
+const Registration kRegistration{
+    {105, "chains", "tensor operations of which each needs the last one's result, interpreted: a step", 60, run}};
 
 }  // namespace
 

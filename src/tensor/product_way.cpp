@@ -92,8 +92,8 @@ std::int64_t square_tiles(const ProductSizes& sizes) {
 }  // namespace
 
 ChosenWay cpu_way(const ProductSizes& sizes, std::uint32_t workers) {
-  const double multiplications = static_cast<double>(sizes.m) * static_cast<double>(sizes.n) * static_cast<double>(sizes.k) *
-                                 static_cast<double>(sizes.matrices);
+  const double multiplications =
+      static_cast<double>(sizes.m) * static_cast<double>(sizes.n) * static_cast<double>(sizes.k) * static_cast<double>(sizes.matrices);
   const std::int64_t tiles = square_tiles(sizes);
   return {.tiles = tiles, .groups = bounded_groups(static_cast<std::int64_t>(multiplications / kWorkOfGroup), tiles, workers)};
 }

@@ -26,8 +26,8 @@ struct ChosenWay {
 
 ChosenWay cpu_way(const ProductSizes& sizes, std::uint32_t workers);
 
-// `b`: the second factor, whose dimensions `row` and `column` have k and n elements. All but `groups`, and so the order of sums, follows from
-// shapes, strides and types; whether b is read as a stream also from its address, which does not change that order.
+// `b`: the second factor, whose dimensions `row` and `column` have k and n elements. All but `groups`, and so the order of sums, follows
+// from shapes, strides and types; whether b is read as a stream also from its address, which does not change that order.
 ChosenWay cuda_way(const ProductSizes& sizes, const TensorView& b, std::size_t row, std::size_t column, std::uint32_t workers);
 
 }  // namespace dwell::tensor

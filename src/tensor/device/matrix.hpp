@@ -165,7 +165,8 @@ template <class Elements>
 class Matrix {
  public:
   DWELL_DEVICE Matrix(ProductWords all, ProductWords::Tensor which, u32 matrix)
-      : elements(all.dims() == 0 ? ProductWords::address(all.tensor(which)) : address_of_matrix<ProductWords>(all.words(), which, matrix), all.type()),
+      : elements(all.dims() == 0 ? ProductWords::address(all.tensor(which)) : address_of_matrix<ProductWords>(all.words(), which, matrix),
+                 all.type()),
         row_stride(ProductWords::row_stride(all.tensor(which))),
         column_stride(ProductWords::column_stride(all.tensor(which))) {}
 

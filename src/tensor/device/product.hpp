@@ -6,8 +6,8 @@
 namespace dwell {
 namespace device {
 
-// How a product is computed: in tiles of kTile rows and columns. On CUDA also with a thread for each result, or in tiles of all rows if these
-// are kThinRows at most: b as a stream of packs (thin.hpp), or element by element.
+// How a product is computed: in tiles of kTile rows and columns. On CUDA also with a thread for each result, or in tiles of all rows if
+// these are kThinRows at most: b as a stream of packs (thin.hpp), or element by element.
 enum class ProductWay : u32 { tiles, single, stream, thin };
 DWELL_CONSTANT u32 kTile = 32;
 DWELL_CONSTANT u32 kThinRows = 8;

@@ -1,5 +1,5 @@
-// On CUDA: the operator of products in other ways than in tiles (product.hpp), apart from that of tiles so that an image has the code of the
-// ways that its program takes.
+// On CUDA: the operator of products in other ways than in tiles (product.hpp), apart from that of tiles so that an image has the code of
+// the ways that its program takes.
 #pragma once
 
 #include <dwell/device/exchange.hpp>

@@ -18,7 +18,11 @@ namespace device {
 class ThinPlace {
  public:
   DWELL_DEVICE ThinPlace(u32 rank, u32 log_lanes, bool across)
-      : rank_(rank), low_(!across ? 0 : log_lanes < kMostLow ? log_lanes : kMostLow), log_slices_(7 - log_lanes) {}
+      : rank_(rank),
+        low_(!across                ? 0
+             : log_lanes < kMostLow ? log_lanes
+                                    : kMostLow),
+        log_slices_(7 - log_lanes) {}
 
   DWELL_DEVICE u32 log_slices() const { return log_slices_; }
   DWELL_DEVICE u32 slice() const { return rank_ >> low_ & ((1U << log_slices_) - 1); }
@@ -45,8 +49,8 @@ class ThinPlace {
 
 // ---- Blocks ------------------------------------------------------------------------------------------------------------------------
 
-// sums[r * width + c] += the product of row r of a and column c of a block: as many steps along k as columns. Its lines are columns, or with
-// `across` steps. The rows' numbers are `pitch` apart.
+// sums[r * width + c] += the product of row r of a and column c of a block: as many steps along k as columns. Its lines are columns, or
+// with `across` steps. The rows' numbers are `pitch` apart.
 template <u32 rows, u32 width, class Elements>
 DWELL_DEVICE void multiply_block(float* sums, const Elements& elements, const Pack<typename Elements::Type, kThinPack<float>>* block,
                                  bool across, const float* a, u32 pitch) {
@@ -68,18 +72,19 @@ DWELL_DEVICE void multiply_block(float* sums, const Elements& elements, const Pa
   }
 }
 
-// The blocks of a thread, one after the other, with the loads of the next ones always pending: on a GPU a group reads 16 KiB of floats ahead.
+// The blocks of a thread, one after the other, with the loads of the next ones always pending: on a GPU a group reads 16 KiB of floats
+// ahead.
 template <u32 rows, class Elements>
 class ThinStream {
  public:
   using T = typename Elements::Type;
   static constexpr u32 kPack = kThinPack<float>;
   static constexpr u32 kWidth = thin_width(rows);
-  static constexpr u32 kBeside = kWidth / kPack;       // blocks of the same steps
+  static constexpr u32 kBeside = kWidth / kPack;        // blocks of the same steps
   static constexpr u32 kRound = kThinBlocks / kBeside;  // steps whose blocks are pending
 
-  // `first`: the place of the first block; `line`: the stride of lines; `step` and `beside`: from a step to the thread's next one, and from a
-  // block to the one beside it; all in elements. Of the blocks beside each other the first `blocks` exist.
+  // `first`: the place of the first block; `line`: the stride of lines; `step` and `beside`: from a step to the thread's next one, and from
+  // a block to the one beside it; all in elements. Of the blocks beside each other the first `blocks` exist.
   DWELL_DEVICE ThinStream(const Elements& elements, i64 first, i32 line, i64 step, i64 beside, u32 steps, u32 blocks)
       : elements_(elements), line_(line), step_(step), steps_(steps), blocks_(blocks) {
     DWELL_UNROLL
