@@ -97,6 +97,7 @@ std::vector<Link> links() {
     batch.reduce(Reduction::mean, first, from, {0});
   };
   return {{"linear 1x256 by 256x256", 1, 256, mm, shift_columns, shift_of(256), true},
+          {"linear 1x32 by 32x32", 1, 32, mm, shift_columns, shift_of(32), true},
           {"mm 1x256 by 256x256", 1, 256, mm, shift_columns, shift_of(256)},
           {"linear 8x256 by 256x256", 8, 256, mm, shift_columns, shift_of(256), true},
           {"linear 64x256 by 256x256", 64, 256, mm, shift_columns, shift_of(256), true},

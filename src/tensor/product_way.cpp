@@ -15,14 +15,18 @@ constexpr std::int64_t kMostTileGroups = 256;
 // The fewest multiplications that make another group worthwhile on a CPU.
 constexpr std::int64_t kWorkOfGroup = std::int64_t{1} << 18U;
 
-// On CUDA, nanoseconds on an H200 and bytes a nanosecond there, estimates. A task of several groups crosses to other workers and back.
-constexpr std::int64_t kWideCost = 8000;
-constexpr std::int64_t kTileCost = 300;      // of a tile: to its first load's arrival, and for its results
-constexpr std::int64_t kTileStepCost = 230;  // of 64 bytes of each of a tile's lines
-constexpr std::int64_t kLoadCost = 200;      // of the loads that a thread has pending at once
-constexpr std::int64_t kStreamRate = 75;     // of one group with 16 KiB pending
+// On CUDA, nanoseconds on an H200, from chains of products (`dwell bench chains`). A task of several groups crosses to other workers and
+// back.
+constexpr std::int64_t kWideCost = 12000;
+constexpr std::int64_t kTileCost = 3000;     // of a tile: to its first load's arrival, and for its results
+constexpr std::int64_t kTileStepCost = 500;  // of 64 bytes of each of a tile's lines
+constexpr std::int64_t kSingleCost = 1500;   // of a round of results that are one thread's each
+constexpr std::int64_t kLoadCost = 400;      // of the loads that a thread has pending at once
+// Bytes a nanosecond that one group streams, for one row and for several at once.
+constexpr std::int64_t kStreamRate = 17;
+constexpr std::int64_t kStreamRateOfRows = 8;
 // A stream's share of a group is worth a group of its own from so many bytes on.
-constexpr std::int64_t kStreamOfGroup = 65536;
+constexpr std::int64_t kStreamOfGroup = 32768;
 
 // The largest product with a thread for each result.
 constexpr std::int64_t kMostSingle = 128;
@@ -68,7 +72,7 @@ ChosenWay thin_way(const ProductSizes& sizes, const TensorView& b, std::size_t r
   const std::int64_t width = device::thin_width(static_cast<std::uint32_t>(sizes.m));
   // As if of floats: loads take long, not bytes.
   const std::int64_t stream_bytes = sizes.n * sizes.k * sizes.matrices * std::int64_t{sizeof(float)};
-  const std::int64_t cost = passes * stream_bytes / kStreamRate;
+  const std::int64_t cost = passes * stream_bytes / (sizes.m == 1 ? kStreamRate : kStreamRateOfRows);
   const auto tiles = [&](std::int64_t columns) { return divided(sizes.n, columns << chosen.log_lanes) * sizes.matrices; };
   chosen.log_lanes = std::min(device::kMostLogThinLanes, log2_ceiling(divided(sizes.n, width)));
   const std::uint32_t least = std::abs(b.strides()[column]) < std::abs(b.strides()[row]) ? 2 : 0;
@@ -106,7 +110,7 @@ ChosenWay cuda_way(const ProductSizes& sizes, const TensorView& b, std::size_t r
     const std::int64_t rounds = divided(results, kMostSingle);
     return {.way = ProductWay::single,
             .tiles = results,
-            .groups = cuda_groups(rounds * (kTileCost + kLoadCost * divided(sizes.k, 8)), rounds, rounds, workers)};
+            .groups = cuda_groups(rounds * (kSingleCost + kLoadCost * divided(sizes.k, 8)), rounds, rounds, workers)};
   }
   if (sizes.m <= (is_float(type) ? device::kThinRows : device::kThinRowsAtOnce)) return thin_way(sizes, b, row, column, workers);
   const std::int64_t tiles = square_tiles(sizes);
