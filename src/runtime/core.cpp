@@ -89,8 +89,7 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
       options_.device_memory);
   tasks_.emplace(Tasks::Parts{this, options_, OpenCheck(keeper(), *shell_), *backend_, devices_, device(), graphs_, *observation_,
                               *registry_, *kernels_, *completions_, *buffers_, warn});
-  collector_ = std::make_unique<Collector>(
-      Collector::Parts{*backend_, *heap_, device(), graphs_, *tasks_, [this] { return heap_operator(HeapOperator::collect); }, warn});
+  collector_ = std::make_unique<Collector>(Collector::Parts{*backend_, *heap_, device(), graphs_, collect_kernels(), warn});
   inspector_ = std::make_unique<Inspector>(
       *backend_, keeper(), registry_->table(),
       Inspector::Tell{[this] { return metrics(); }, [this] { return info(); }, [this] { return diagnose(); }}, warn, runtime);
@@ -139,6 +138,15 @@ DeviceClock::Read Core::clock_reader() {
   const auto probe = std::make_shared<ClockProbe>(
       ClockProbe::Kernels{*backend_, [this](const Source& source) { return compile(source, std::nullopt, {}); }, run});
   return [probe] { return probe->read(); };
+}
+
+CollectKernel::Kernels Core::collect_kernels() {
+  return {*backend_, [this](const Source& source, const CompileOptions& options) { return compile(source, options, {}); },
+          [this](const CollectKernel::Module& module, const LaunchConfig& config, std::span<const detail::LaunchArgument> arguments) {
+            const std::uint64_t number = launch(module, 0, config, arguments.data(), arguments.size()) | detail::kLaunch;
+            wait(number, std::nullopt);
+            if (const std::optional<Error> failure = error_of(number)) throw Error(*failure);
+          }};
 }
 
 Preemption Core::preempt(unsigned priority, std::chrono::nanoseconds timeout) {

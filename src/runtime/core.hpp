@@ -205,6 +205,7 @@ class Core {
   std::string describe(const std::string& why, const std::vector<InFlightTasks::Holder>& holders, bool running);
   // Returns the function that reads the device's clock.
   DeviceClock::Read clock_reader();
+  CollectKernel::Kernels collect_kernels();
   // Throws in a callback of this runtime, for which close and give_up would wait. `call`: the callback's call, for the message.
   void check_outside(const char* call) const;
   // The common part of close and give_up: detaches all handles, and records how tasks ended for their tickets.

@@ -1,7 +1,8 @@
 #include "runtime/collect/collector.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <array>
+#include <bit>
 #include <string>
 #include <utility>
 
@@ -18,9 +19,8 @@ namespace verb = device::heap::verb;
 
 namespace {
 
-// How long a task of a collection runs, about: what others may wait for its worker.
-constexpr std::uint32_t kSliceTicks = 20;
-constexpr std::uint32_t kSliceTicksOnHost = 1000;
+// How long a part of a collection visits objects, about: what `stop` waits for.
+constexpr std::uint32_t kSliceTicks = 1000;
 constexpr std::uint64_t kPagesOfSlice = 64;  // that a group walks through
 constexpr auto kLooks = std::chrono::milliseconds(1);
 constexpr auto kLooksAtRest = std::chrono::milliseconds(20);
@@ -28,7 +28,7 @@ constexpr std::uint64_t kPagesAtFirst = (64ULL << 20U) / heap::kPageBytes;  // t
 
 }  // namespace
 
-Collector::Collector(Parts parts) : parts_(std::move(parts)) {}
+Collector::Collector(Parts parts) : parts_(std::move(parts)), kernel_(parts_.kernels) {}
 
 Collector::~Collector() {
   stop();
@@ -43,6 +43,8 @@ void Collector::finish() noexcept {
   }
   thread.request_stop();
   if (thread.joinable()) thread.join();
+  const Lock lock(mutex_);
+  kernel_.drop();
 }
 
 void Collector::watch() {
@@ -70,10 +72,6 @@ void Collector::watch_heap(const std::stop_token& stop) {
 HeapCollection Collector::collect() {
   const Lock lock(mutex_);
   const auto begin = std::chrono::steady_clock::now();
-  if (!parts_.backend.info().on_host) {
-    if (operator_ == nullptr) operator_ = parts_.parts();
-    if (told_ == nullptr) told_ = parts_.backend.allocate_host(sizeof(Told));
-  }
   HeapCollection done;
   try {
     done = collect_now();
@@ -125,47 +123,38 @@ void Collector::check() const {
   if (stopped_.load()) throw Error(errc::closed, "the runtime is closed");
 }
 
-std::uint32_t Collector::groups() const { return parts_.backend.info().on_host ? 1 : std::max(1U, parts_.device.keeper().workers() / 2); }
+std::uint32_t Collector::groups() const { return std::max(1U, parts_.backend.info().multiprocessors); }
 
 Collector::Told Collector::part(std::uint32_t what, std::uint64_t first, std::uint64_t end, std::uint32_t groups,
                                 std::span<const std::uint32_t> units) {
   check();
   ++slices_;
-  if (parts_.backend.info().on_host) return part_here(what, first, end, units);
-  if (units_ == nullptr || units_->bytes() < units.size_bytes())
-    units_ = parts_.backend.allocate_host(std::max<std::size_t>(units.size_bytes(), 4096));
-  if (!units.empty()) std::memcpy(units_->host(), units.data(), units.size_bytes());
-  const auto half = [](std::uint64_t value, bool upper) { return static_cast<std::uint32_t>(upper ? value >> 32U : value); };
-  std::uint32_t words[12] = {what, kSliceTicks, half(first, false), half(first, true), half(end, false), half(end, true)};
-  const auto put_span = [&](std::uint32_t* to, std::uint64_t address, std::uint64_t size) {
-    const detail::SpanWords span = detail::SpanWords::of(address, size);
-    to[0] = half(span.low, true);
-    to[1] = half(span.high, false);
-    to[2] = half(span.high, true);
-  };
-  put_span(words + 6, units_->device(), units.size());
-  put_span(words + 9, told_->device(), sizeof(Told) / sizeof(std::uint64_t));
-  const std::uint32_t flags = detail::kSystem | detail::kMemory | (groups > 1 ? detail::kWide : 0U);
-  const std::uint64_t position =
-      parts_.tasks.intake().enqueue(operator_->instances.front(), detail::task_of(words, 12, flags, groups), SubmissionQueue::kAnySwitches);
-  parts_.tasks.ends().wait(position, std::nullopt);
-  if (const std::optional<Error> failure = parts_.tasks.outcomes().error_of(position)) throw Error(*failure);
-  Told told;
-  std::memcpy(&told, told_->host(), sizeof(told));
-  return told;
+  const CollectKernel::Part part{what, kSliceTicks, first, end, units};
+  return parts_.backend.info().on_host ? part_here(part) : part_there(part, groups);
 }
 
-Collector::Told Collector::part_here(std::uint32_t what, std::uint64_t first, std::uint64_t end, std::span<const std::uint32_t> units) {
+Collector::Told Collector::part_here(const CollectKernel::Part& part) {
   if (context_ == nullptr) context_ = std::make_unique<device::Context>();
   *context_ = {};
   context_->arena = parts_.device.arena().at_rest([](const backend::Allocation& memory) { return memory.device(); });
   heap::begin(context_.get(), parts_.heap.address(), 0);
-  u64 words[sizeof(Told) / sizeof(u64)] = {};
-  const device::Collect collect{what, 0, 1, kSliceTicksOnHost, first, end, units.data(), units.size(), words};
+  u64 words[kTold] = {};
+  const device::Collect collect{part.verb, 0, 1, part.ticks, part.first, part.end, part.units.data(), part.units.size(), words};
   heap::collect(context_.get(), collect);
-  Told told;
-  std::memcpy(&told, words, sizeof(told));
-  return told;
+  return std::bit_cast<Told>(words);
+}
+
+Collector::Told Collector::part_there(const CollectKernel::Part& part, std::uint32_t groups) {
+  std::array<std::uint64_t, kTold> words{};
+  const auto run = [&](std::uint64_t arena) DWELL_THREAD_SAFETY(no_thread_safety_analysis) {
+    kernel_.run(part, groups, parts_.heap.address(), arena, words);
+  };
+  // Tasks lie in the arena, which does not move then.
+  if (part.verb == verb::roots || part.verb == verb::scan)
+    parts_.device.arena().at_rest([&](const backend::Allocation& memory) { run(memory.device()); });
+  else
+    run(0);
+  return std::bit_cast<Told>(words);
 }
 
 void Collector::handshake() {

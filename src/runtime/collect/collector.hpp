@@ -18,16 +18,16 @@
 
 #include "backend/backend.hpp"
 #include "base/mutex.hpp"
+#include "runtime/collect/collect_kernel.hpp"
 #include "runtime/collect/handles.hpp"
 #include "runtime/graphs.hpp"
 #include "runtime/memory/heap_memory.hpp"
-#include "runtime/tasks/tasks.hpp"
+#include "runtime/device/device.hpp"
 
 namespace dwell::runtime {
 
 // Leads collections: one when it is asked for, and one when the heap has grown beyond a threshold, on a thread of its own. On a GPU all
-// work on the heap is done by tasks of an operator of the runtime, on the CPU by the thread that collects. Members may be called from any
-// thread.
+// work on the heap is done by a kernel beside the loop, on the CPU by the thread that collects. Members may be called from any thread.
 class Collector {
  public:
   struct Parts {
@@ -35,9 +35,7 @@ class Collector {
     HeapMemory& heap;
     Device& device;
     Graphs& graphs;
-    Tasks& tasks;
-    // Returns the operator that does parts of collections, defined at the first call. Throws as Registry::define.
-    std::function<std::shared_ptr<detail::DefinitionState>()> parts;
+    CollectKernel::Kernels kernels;
     std::function<void(std::string_view)> warn;
   };
   explicit Collector(Parts parts);
@@ -84,14 +82,16 @@ class Collector {
     std::uint64_t used = 0;  // pages
     std::uint64_t top = 0;   // page behind the last one that was ever in use
   };
+  static constexpr std::size_t kTold = sizeof(Told) / sizeof(std::uint64_t);
 
   HeapCollection collect_now() DWELL_REQUIRES(mutex_);
   void watch_heap(const std::stop_token& stop);
   // Runs a part of a collection (heap::verb) in `groups` groups, and waits for it.
   Told part(std::uint32_t what, std::uint64_t first, std::uint64_t end, std::uint32_t groups, std::span<const std::uint32_t> units = {})
       DWELL_REQUIRES(mutex_);
-  // The same on the CPU, by the calling thread: a task of the loop would wait for those before it in the ring.
-  Told part_here(std::uint32_t what, std::uint64_t first, std::uint64_t end, std::span<const std::uint32_t> units) DWELL_REQUIRES(mutex_);
+  // The same on the CPU, by the calling thread, and on a GPU.
+  Told part_here(const CollectKernel::Part& part) DWELL_REQUIRES(mutex_);
+  Told part_there(const CollectKernel::Part& part, std::uint32_t groups) DWELL_REQUIRES(mutex_);
   void enter(std::uint32_t next) DWELL_REQUIRES(mutex_);
   // Waits until all tasks that run now have ended.
   void handshake();
@@ -106,10 +106,8 @@ class Collector {
   const Parts parts_;
   std::atomic<bool> stopped_{false};
   Mutex mutex_;  // held during a collection
-  std::shared_ptr<detail::DefinitionState> operator_ DWELL_GUARDED_BY(mutex_);
+  CollectKernel kernel_ DWELL_GUARDED_BY(mutex_);
   std::unique_ptr<device::Context> context_ DWELL_GUARDED_BY(mutex_);
-  std::unique_ptr<backend::Allocation> told_ DWELL_GUARDED_BY(mutex_);
-  std::unique_ptr<backend::Allocation> units_ DWELL_GUARDED_BY(mutex_);
   std::uint32_t slices_ DWELL_GUARDED_BY(mutex_) = 0;
   std::atomic<std::uint64_t> count_{0};
   mutable Mutex last_mutex_;

@@ -6,8 +6,8 @@
 
 namespace dwell::runtime {
 
-enum class HeapOperator : std::uint8_t { allocate, free, collect, make, hold, store };
-inline constexpr std::size_t kHeapOperators = 6;
+enum class HeapOperator : std::uint8_t { allocate, free, make, hold, store };
+inline constexpr std::size_t kHeapOperators = 5;
 
 // The host's own allocations and frees are tasks of these operators.
 inline constexpr const char* kHeapAllocate = R"(
@@ -21,14 +21,6 @@ DWELL_OPERATOR(dwell_heap_free)(dwell::Group g, dwell::Span<const dwell::u32> un
 }
 )";
 
-// Parts of collections.
-inline constexpr const char* kHeapCollect = R"(
-DWELL_OPERATOR(dwell_heap_collect)(dwell::Group g, dwell::u32 verb, dwell::u32 ticks, dwell::u64 first, dwell::u64 end,
-                                   dwell::Span<const dwell::u32> units, dwell::Span<dwell::u64> told) {
-  const dwell::device::Collect what{verb, g.index(), g.count(), ticks, first, end, units.data(), units.size(), told.data()};
-  dwell::device::HeapCalls::collect(dwell::device::HeapCalls::context(g), what);
-}
-)";
 // Makes an object of the type whose record comes first in `data`, then its members, and holds it.
 inline constexpr const char* kHeapMake = R"(
 DWELL_OPERATOR(dwell_heap_make)(dwell::Group g, dwell::u32 bytes, dwell::u32 handle, dwell::Span<const dwell::u64> data,
@@ -44,6 +36,9 @@ DWELL_OPERATOR(dwell_heap_make)(dwell::Group g, dwell::u32 bytes, dwell::u32 han
   dwell::u8* const to = g.at(dwell::Ref<dwell::u8>::at(unit)) + (record.bytes - bytes);
   const dwell::u8* const from = reinterpret_cast<const dwell::u8*>(data.data()) + sizeof(record);
   for (dwell::u32 i = 0; i < bytes; ++i) to[i] = from[i];
+  // The host may have read its references before they were overwritten.
+  for (dwell::u32 i = 0; i < record.count; ++i)
+    dwell::device::HeapCalls::before_store(context, *reinterpret_cast<const dwell::u32*>(to + bytes - record.bytes + record.at[i]));
   // The collector's verb `hold`.
   const dwell::device::Collect hold{5, 0, 1, 0, handle, handle + 1, made.data(), 1, nullptr};
   dwell::device::HeapCalls::collect(context, hold);
@@ -71,7 +66,8 @@ struct HeapText {
   const char* text;
 };
 inline constexpr HeapText kHeapTexts[kHeapOperators] = {{"dwell_heap_allocate", kHeapAllocate}, {"dwell_heap_free", kHeapFree},
-                                                        {"dwell_heap_collect", kHeapCollect},   {"dwell_heap_make", kHeapMake},
-                                                        {"dwell_heap_hold", kHeapHold},         {"dwell_heap_store", kHeapStore}};
+                                                        {"dwell_heap_make", kHeapMake},
+                                                        {"dwell_heap_hold", kHeapHold},
+                                                        {"dwell_heap_store", kHeapStore}};
 
 }  // namespace dwell::runtime
