@@ -76,8 +76,9 @@ struct HeapCollection {
   std::uint64_t marked = 0;       // objects that were found reachable, without those made meanwhile
   std::uint64_t freed = 0;        // objects
   std::uint64_t freed_bytes = 0;  // of their slots
-  std::uint32_t slices = 0;       // tasks that it took
+  std::uint32_t slices = 0;       // parts that it took
   std::chrono::nanoseconds duration{0};
+  std::chrono::nanoseconds marking{0};  // from the first root to the last object, a part of `duration`
 };
 
 // An object that the host holds: the collector keeps it, and what it leads to, as long as a copy of the handle lives. May outlive the

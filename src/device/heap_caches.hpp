@@ -135,10 +135,10 @@ struct Place {
   u32 slot;
 };
 
-// Finds the slab of a unit, or the run that begins there.
+// Finds the slab of a unit, or the run that begins there. Who has a reference by right has acquired what its page has become.
 DWELL_DEVICE Place find_slab(const Heap& heap, u32 unit) {
   const u32 page = unit >> kPageUnitsShift;
-  const u32 what = load<Order::relaxed, Scope::device>(&heap.page(page).kind);
+  const u32 what = load_settled(&heap.page(page).kind);
   const u32 number = (what & kind::mask) - 1;
   if (number < kClasses) return {page - (what >> kind::shift), number, 0};
   return {page, (what & kind::mask) == kind::run ? kClasses : kClasses + 1, 0};

@@ -46,7 +46,9 @@ inline constexpr u32 threshold = 8;  // sets HeapHeader::threshold to `first`
 
 inline constexpr u32 kPublished = 32;    // objects of a chain that a thread leaves to others
 inline constexpr u32 kVisitsAtOnce = 8;  // between looks at the clock
-inline constexpr u32 kLooks = 64;        // at places of the table, before a thread goes on without
+inline constexpr u32 kLooks = 64;        // of a warp at the table, before it goes on without
+inline constexpr u32 kAlone = 64;        // elements of an array that a thread visits alone
+inline constexpr u32 kIdleLooks = 64;    // of a warp without work, before it leaves
 
 // Leaves a chain to others. False: the table is full.
 DWELL_DEVICE bool publish(const Heap& heap, u32 chain, u32 seed, u32 tries) {
@@ -63,27 +65,26 @@ DWELL_DEVICE bool publish(const Heap& heap, u32 chain, u32 seed, u32 tries) {
   return false;
 }
 
-// Takes a chain; 0: none was found.
-DWELL_DEVICE u32 take_chain(const Heap& heap, u32 seed, u32 tries) {
+// Takes a chain; 0: none was found. Lanes of a warp with the same seed look at neighbouring places.
+DWELL_DEVICE u32 take_chain(const Heap& heap, u32 seed) {
   HeapHeader& header = heap.header();
-  if (load<Order::relaxed, Scope::device>(&header.published) != 0) {
-    u32* const table = heap.table<u32>(header.chain_table);
-    for (u32 i = 0; i < tries; ++i) {
-      u32* const at = table + ((seed + i) & (header.chains - 1));
-      if (load<Order::relaxed, Scope::device>(at) == 0) continue;
-      const u32 chain = exchange<Order::acq_rel>(at, 0U);
-      if (chain == 0) continue;
-      add<Order::relaxed>(&header.published, ~0U);
-      return chain;
-    }
-  }
-  for (u32 i = 0; i < kMarkLines; ++i) {
-    u32* const first = &header.marked_by[(seed + i) % kMarkLines].first;
-    if (load<Order::relaxed, Scope::device>(first) == 0) continue;
-    const u32 chain = exchange<Order::acq_rel>(first, 0U);
-    if (chain != 0) return chain;
+  if (load<Order::relaxed, Scope::device>(&header.published) == 0) return 0;
+  u32* const table = heap.table<u32>(header.chain_table);
+  for (u32 i = 0; i < kLooks; ++i) {
+    u32* const at = table + ((seed + i * kLanes + lane()) & (header.chains - 1));
+    if (load<Order::relaxed, Scope::device>(at) == 0) continue;
+    const u32 chain = exchange<Order::acq_rel>(at, 0U);
+    if (chain == 0) continue;
+    add<Order::relaxed>(&header.published, ~0U);
+    return chain;
   }
   return 0;
+}
+
+// Takes what tasks have marked by a line; 0: nothing.
+DWELL_DEVICE u32 take_line(const Heap& heap, u32 line) {
+  u32* const first = &heap.table<MarkLine>(heap.header().line_table)[line].first;
+  return load<Order::relaxed, Scope::device>(first) == 0 ? 0 : exchange<Order::acq_rel>(first, 0U);
 }
 
 // One thread that visits objects: a chain of its own, and one that it will leave to others.
@@ -102,6 +103,7 @@ struct Visitor {
   DWELL_DEVICE void found(u32 unit) {
     if (!mark(heap, unit, most_pages)) return;
     ++marked;
+    prefetch(heap.at_unit(unit));
     set_link(heap, unit, shared);
     if (shared == 0) shared_last = unit;
     shared = unit;
@@ -118,29 +120,39 @@ struct Visitor {
     shared = 0;
     shared_count = 0;
   }
-  // Returns an object to be visited; 0: none was found.
-  DWELL_DEVICE u32 next() {
+  // Returns an object to be visited; 0: none was found. `turn`: the same for all lanes of a warp, another each time.
+  DWELL_DEVICE u32 next(u32 turn) {
     if (own == 0) {
       own = shared;
       shared = 0;
       shared_count = 0;
     }
-    if (own == 0) {
-      seed += 0x9E3779B9U;
-      own = take_chain(heap, seed, kLooks);
-    }
+    if (own == 0) own = take_chain(heap, (turn + seed / kLanes) * 0x9E3779B9U);
     const u32 unit = own;
     if (unit != 0) own = link_of(heap, unit);
     return unit;
   }
-  DWELL_DEVICE void visit(u32 unit) {
+  // Takes what tasks have marked by every `step`-th line from `line` on, as far as there is room for it.
+  DWELL_DEVICE void take_lines(u32 line, u32 step) {
+    for (; line < heap.header().lines; line += step) {
+      if (own != 0 && !publish(heap, own, seed * 0x9E3779B9U, 16)) return;
+      own = take_line(heap, line);
+    }
+  }
+  // The type of an object; null: it has no references.
+  DWELL_DEVICE const TypeRecord* type_of(u32 unit) const {
     const u32 type = load<Order::relaxed, Scope::device>(&header_at(heap, unit).type);
-    if (type == 0 || type > kMostTypes) return;
-    const TypeRecord& record = types_of(heap)[type - 1];
+    return type == 0 || type > kMostTypes ? nullptr : types_of(heap) + (type - 1);
+  }
+  // Its elements that have references: 1, unless it is an array.
+  DWELL_DEVICE u32 elements_of(const TypeRecord& record, u32 unit) const {
+    if (record.stride == 0) return 1;
+    return load<Order::relaxed, Scope::device>(reinterpret_cast<const u32*>(heap.at_unit(unit) + record.at[0]) - 2);
+  }
+  // Visits every `step`-th of its elements from `first` on.
+  DWELL_DEVICE void visit(const TypeRecord& record, u32 unit, u32 first, u32 elements, u32 step) {
     const u8* const object = heap.at_unit(unit);
-    u32 elements = 1;
-    if (record.stride != 0) elements = load<Order::relaxed, Scope::device>(reinterpret_cast<const u32*>(object + record.at[0]) - 2);
-    for (u32 element = 0; element < elements; ++element)
+    for (u32 element = first; element < elements; element += step)
       for (u32 i = 0; i < record.count; ++i)
         found(load<Order::relaxed, Scope::device>(
             reinterpret_cast<const u32*>(object + record.at[i] + static_cast<u64>(element) * record.stride)));
@@ -162,26 +174,45 @@ struct Visitor {
 
 DWELL_DEVICE u32 thread_of(const Collect& what) { return what.group * kGroupThreads + thread_rank(); }
 
+// Called by all lanes together.
 template <class Unused = void>
 DWELL_DEVICE_COLD void visit_for_a_while(const Heap& heap, Context* context, const Collect& what) {
-  const u32 since = now_ticks();
-  // Each call looks at other places of the table first.
-  Visitor visitor(heap, context->heap_pages, thread_of(what) * 64 + since * 0x9E3779B9U);
-  for (u32 i = 1;; ++i) {
-    const u32 unit = visitor.next();
-    if (unit == 0) break;
-    visitor.visit(unit);
-    if (i % kVisitsAtOnce == 0 && now_ticks() - since >= what.ticks) break;
+  const u32 since = broadcast(now_ticks());
+  Visitor visitor(heap, context->heap_pages, thread_of(what));
+  const u32 lines = what.groups * kGroupThreads;
+  visitor.take_lines(thread_of(what), lines);
+  u32 idle = 0;
+  for (u32 turn = since;; ++turn) {
+    const u32 unit = visitor.next(turn);
+    const TypeRecord* const record = unit == 0 ? nullptr : visitor.type_of(unit);
+    const u32 elements = record == nullptr ? 0 : visitor.elements_of(*record, unit);
+    if (elements != 0 && elements <= kAlone) visitor.visit(*record, unit, 0, elements, 1);
+    // All lanes share the elements of a long array.
+    for (u32 arrays = ballot(elements > kAlone); arrays != 0; arrays &= arrays - 1) {
+      const u32 array = broadcast(unit, trailing_zeros(arrays));
+      visitor.visit(*visitor.type_of(array), array, lane(), broadcast(elements, trailing_zeros(arrays)), kLanes);
+    }
+    const bool over = turn % kVisitsAtOnce == 0 && now_ticks() - since >= what.ticks;
+    if (ballot(over) != 0) break;
+    if (ballot(unit != 0) != 0) {
+      idle = 0;
+      continue;
+    }
+    // Others may still find some.
+    if (++idle == kIdleLooks) break;
+    visitor.take_lines(thread_of(what), lines);
+    pause_briefly(idle);
   }
   visitor.end();
 }
 
-// Objects that still are to be visited, about: at least 1 if there are some and no group visits any.
+// Objects that still are to be visited, about: at least 1 if there are some and no group visits any. Called by a group together.
 DWELL_DEVICE u64 left_to_visit(const Heap& heap) {
-  HeapHeader& header = heap.header();
-  u64 left = load<Order::acquire, Scope::device>(&header.published);
-  for (u32 i = 0; i < kMarkLines; ++i) left += load<Order::acquire, Scope::device>(&header.marked_by[i].first) != 0 ? 1 : 0;
-  return left;
+  const HeapHeader& header = heap.header();
+  bool some = false;
+  for (u32 line = thread_rank(); line < header.lines; line += kGroupThreads)
+    some = some || load<Order::acquire, Scope::device>(&heap.table<MarkLine>(header.line_table)[line].first) != 0;
+  return (any_in_group(some) ? 1 : 0) + load<Order::acquire, Scope::device>(&header.published);
 }
 
 // ---- Roots ----
@@ -295,8 +326,9 @@ DWELL_DEVICE void forget_visits(const Heap& heap, const Collect& what) {
   const u32 step = what.groups * kGroupThreads;
   for (u32 i = thread_of(what); i < header.chains; i += step)
     store<Order::relaxed, Scope::device>(heap.table<u32>(header.chain_table) + i, 0U);
+  for (u32 i = thread_of(what); i < header.lines; i += step)
+    store<Order::relaxed, Scope::device>(&heap.table<MarkLine>(header.line_table)[i].first, 0U);
   if (thread_of(what) != 0) return;
-  for (u32 i = 0; i < kMarkLines; ++i) store<Order::relaxed, Scope::device>(&header.marked_by[i].first, 0U);
   store<Order::relaxed, Scope::device>(&header.published, 0U);
   store<Order::relaxed, Scope::device>(&header.marked, u64{0});
   store<Order::relaxed, Scope::device>(&header.freed, u64{0});
@@ -333,8 +365,10 @@ DWELL_DEVICE_COLD void collect(Context* context, const Collect& what) {
       break;
     default: break;
   }
-  if (what.result == nullptr || thread_of(what) != 0) return;
-  what.result[0] = left_to_visit(heap);
+  if (what.result == nullptr || what.group != 0) return;
+  const u64 left = left_to_visit(heap);
+  if (thread_rank() != 0) return;
+  what.result[0] = left;
   what.result[1] = load<Order::relaxed, Scope::device>(&header.marked);
   what.result[2] = load<Order::relaxed, Scope::device>(&header.freed);
   what.result[3] = load<Order::relaxed, Scope::device>(&header.freed_bytes);

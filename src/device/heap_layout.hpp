@@ -19,7 +19,6 @@ inline constexpr u32 kLargestClass = 8192;  // bytes
 inline constexpr u32 kMostShards = 64;      // of a class
 inline constexpr u32 kMaps = 4;             // of a slab: a bit a slot in each
 inline constexpr u32 kMostTypes = 1024;     // of objects
-inline constexpr u32 kMarkLines = 16;
 inline constexpr u32 kFullWord = ~0U;
 
 DWELL_HOST_DEVICE u32 log2_of(u32 number) {
@@ -186,10 +185,11 @@ struct alignas(128) HeapHeader {
   u64 type_table;    // TypeRecord, by number less 1; a type is in the first free place from its key on
   u64 handle_table;  // u32 each: references that the host holds
   u64 chain_table;   // u32 each: an object that leads to others by their links, which are to be visited; 0: none
+  u64 line_table;    // MarkLine, by worker and warp
   u32 most_pages;    // that the range may have
   u32 handles;       // entries of the tables
   u32 chains;        // a power of two
-  u32 reserved;
+  u32 lines;
   Class classes[kClasses];
   alignas(128) u32 used;  // pages in use, the tables' included
   u32 runs;               // allocations larger than the largest class
@@ -205,12 +205,16 @@ struct alignas(128) HeapHeader {
   u64 marked;     // objects that the collection under way has reached
   u64 freed;      // and freed
   u64 freed_bytes;
-  struct alignas(128) Line {
-    u32 first;  // objects to be visited that mutators have marked, linked to each other
-  } marked_by[kMarkLines];
 };
 inline constexpr u32 kMagic = 0x50484C44;  // "DLHP"
-static_assert(sizeof(HeapHeader) == 256 + 512 + 256 + 128 + kMarkLines * 128);
+static_assert(sizeof(HeapHeader) == 256 + 512 + 256 + 128);
+
+// Objects to be visited that a warp's tasks have marked, linked to each other. A line each, as they are pushed from all sides.
+struct alignas(32) MarkLine {
+  u32 first;
+  u32 reserved[7];
+};
+static_assert(sizeof(MarkLine) == 32);
 
 // What the device asks of the host. In host memory.
 struct alignas(128) HeapReport {
@@ -258,10 +262,14 @@ DWELL_HOST_DEVICE HeapHeader lay_out(const Extent& extent) {
   header.handles = extent.pages < 4096 ? 4096 : extent.pages;
   header.handle_table = at;
   at = rounded(at + header.handles * 4ULL);
+  // A warp looks at a fourth of them at once (heap_collect.hpp).
   header.chains = 256;
-  while (header.chains < 65536 && header.chains < caches * 32U) header.chains *= 2;
+  while (header.chains < 8192 && header.chains < caches * 4U) header.chains *= 2;
   header.chain_table = at;
   at = rounded(at + header.chains * 4ULL);
+  header.lines = static_cast<u32>(caches);
+  header.line_table = at;
+  at = rounded(at + caches * sizeof(MarkLine));
   header.threshold = extent.pages;
   header.bytes = at;
   header.first_page = static_cast<u32>((at + kPageBytes - 1) / kPageBytes);

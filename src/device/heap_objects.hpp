@@ -11,7 +11,7 @@ namespace dwell::device::heap {
 
 // An object's bits in the maps of objects and of marks.
 struct Bits {
-  u32* objects;  // null: no object begins there
+  u32* objects;  // null: nothing begins there
   u32* marks;
   u32 object;
   u32 mark;
@@ -26,7 +26,7 @@ DWELL_DEVICE Bits bits_of_run(const Heap& heap, u32 first) {
   u32* const word = &heap.page(first).object;
   return {word, word, object::is, object::marked};
 }
-// Finds the object that begins at any unit, which may be none: a reference that is out of date, or any number.
+// Finds the bits of what begins at any unit, which may be no object: a reference that is out of date, or any number.
 DWELL_DEVICE Bits find_object(const Heap& heap, u32 unit, u32 most_pages) {
   const Place place = find_place(heap, unit, most_pages);
   Bits bits{};
@@ -36,7 +36,6 @@ DWELL_DEVICE Bits find_object(const Heap& heap, u32 unit, u32 most_pages) {
     bits = bits_in(heap, heap.header().classes[place.number], place);
   else
     return bits;
-  if ((load<Order::relaxed, Scope::device>(bits.objects) & bits.object) == 0) bits.objects = nullptr;
   return bits;
 }
 // Marks an object. False if it was marked before, or there is none.
@@ -44,7 +43,10 @@ DWELL_DEVICE bool mark(const Heap& heap, u32 unit, u32 most_pages) {
   if (unit == 0) return false;
   const Bits bits = find_object(heap, unit, most_pages);
   if (bits.objects == nullptr) return false;
-  if ((load<Order::relaxed, Scope::device>(bits.marks) & bits.mark) != 0) return false;
+  // Both loads are pending together.
+  const u32 objects = load<Order::relaxed, Scope::device>(bits.objects);
+  const u32 marks = load<Order::relaxed, Scope::device>(bits.marks);
+  if ((objects & bits.object) == 0 || (marks & bits.mark) != 0) return false;
   return (fetch_or<Order::relaxed>(bits.marks, bits.mark) & bits.mark) == 0;
 }
 
@@ -102,14 +104,21 @@ DWELL_DEVICE_COLD u32 declare_type(Context* context, const TypeRecord* type) {
 
 // ---- Those who work during a collection ----
 
-// Adds an object that was marked to those to be visited. A few of them lie on a line for all workers.
+// Adds an object that was marked to those to be visited. Called by any lanes of a warp; those with one line do it at once.
 DWELL_DEVICE void to_be_visited(const Heap& heap, u32 line, u32 unit) {
-  u32* const first = &heap.header().marked_by[line % kMarkLines].first;
+  const Lanes together(lanes_with(active_lanes(), line));
+  const u32 behind = together.mask & ~((2U << lane()) - 1);
+  const u32 next = broadcast_in(together.mask, unit, behind != 0 ? trailing_zeros(behind) : lane());
+  const u32 newest = together.broadcast(unit);
+  if (behind != 0) set_link(heap, unit, next);
+  sync_in(together.mask);
+  if (behind != 0) return;
+  u32* const first = &heap.table<MarkLine>(heap.header().line_table)[line % heap.header().lines].first;
   u32 before = load<Order::relaxed, Scope::device>(first);
   for (;;) {
     set_link(heap, unit, before);
-    // Releases the link; pairs with take_line.
-    const u32 seen = compare_exchange<Order::acq_rel>(first, before, unit);
+    // Releases the links; pairs with take_line.
+    const u32 seen = compare_exchange<Order::acq_rel>(first, before, newest);
     if (seen == before) return;
     before = seen;
   }
@@ -122,7 +131,7 @@ DWELL_DEVICE_COLD void before_store(Context* context, u32 unit) {
   if (context->heap_state == 0) enter(context);
   if (context->heap_state != 1 + phase::guarding && context->heap_state != 1 + phase::marking) return;
   const Heap heap{pointer_to_global<u8>(context->heap)};
-  if (mark_any(heap, unit, context->heap_pages)) to_be_visited(heap, context->heap_worker, unit);
+  if (mark_any(heap, unit, context->heap_pages)) to_be_visited(heap, context->heap_caller + thread_rank() / kLanes, unit);
 }
 
 // Allocates an object of a type: `bytes` with its header. Returns its unit, or 0 when there is no room. Called by any lanes of a warp.

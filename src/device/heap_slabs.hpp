@@ -233,9 +233,32 @@ DWELL_DEVICE_COLD bool trim(const Heap& heap, u32 before) {
   return any || static_cast<i32>(load<Order::relaxed, Scope::device>(&header.fruitful) - before) > 0;
 }
 
+inline constexpr u32 kPace = 64;           // ticks for a page when half of those left since the threshold are used
+inline constexpr u32 kLongestPace = 4096;  // ticks
+
+// Slows callers down while a collection runs, the more the fewer pages are left, so that it ends before these do. In the first half of those
+// between the threshold and the most there may be it does not. A collection waits for the caller's task, so the pause is short.
+template <class Unused = void>
+DWELL_DEVICE_COLD void pace(const Heap& heap) {
+  const HeapHeader& header = heap.header();
+  const u32 most = load<Order::relaxed, Scope::device>(&header.most_pages);
+  const u32 threshold = load<Order::relaxed, Scope::device>(&header.threshold);
+  const u32 since = now_ticks();
+  for (u32 round = 0;; ++round) {
+    const u32 used = load<Order::relaxed, Scope::device>(&header.used);
+    const u32 half = threshold + (most - threshold) / 2;
+    if (threshold >= most || used <= half) return;
+    const u64 ticks = static_cast<u64>(kPace) * (used - half) / (used < most ? most - used : 1);
+    if (now_ticks() - since >= (ticks < kLongestPace ? ticks : kLongestPace)) return;
+    if (load<Order::relaxed, Scope::device>(&header.phase) == phase::rest) return;
+    pause_briefly(round);
+  }
+}
+
 // Takes pages, for which it may have to wait for the host. 0: there are none.
 DWELL_DEVICE u32 take_pages(const Heap& heap, u32 count) {
   const HeapHeader& header = heap.header();
+  if (load<Order::relaxed, Scope::device>(&header.phase) != phase::rest) pace(heap);
   for (;;) {
     // Before the search: what others map or give back beside it is a reason to search again.
     const u32 mapped = load<Order::acquire, Scope::device>(&header.pages);

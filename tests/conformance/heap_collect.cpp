@@ -21,14 +21,20 @@ DWELL_OBJECT(TreeNode, left, right);
 
 // Puts a full tree of `depth` into the root.
 constexpr const char* kGrowTree = DWELL_TEST_TREE R"(
-DWELL_DEVICE_FUNCTION dwell::Ref<TreeNode> tree(dwell::Group g, dwell::u32 depth, dwell::u32 number) {
-  if (depth == 0) return g.make<TreeNode>(dwell::Ref<TreeNode>{}, dwell::Ref<TreeNode>{}, number);
-  const auto left = tree(g, depth - 1, 2 * number);
-  const auto right = tree(g, depth - 1, 2 * number + 1);
-  return g.make<TreeNode>(left, right, number);
+// From the leaves up: nodes of each depth wait for their neighbours. No recursion, for which a GPU's stack is too small.
+DWELL_DEVICE_FUNCTION dwell::Ref<TreeNode> tree(dwell::Group g, dwell::u32 depth) {
+  dwell::Ref<TreeNode> waiting[24];
+  for (dwell::u32 leaf = 0; leaf >> depth == 0; ++leaf) {
+    auto node = g.make<TreeNode>(dwell::Ref<TreeNode>{}, dwell::Ref<TreeNode>{}, (1U << depth) + leaf);
+    dwell::u32 level = 0;
+    for (; (leaf >> level & 1) != 0; ++level)
+      node = g.make<TreeNode>(waiting[level], node, ((1U << depth) + leaf) >> (level + 1));
+    waiting[level] = node;
+  }
+  return waiting[depth];
 }
 DWELL_OPERATOR(grow)(dwell::Group g, dwell::Root<TreeNode> root, dwell::u32 depth) {
-  if (g.rank() == 0) g.at(root)->ref.publish(g, tree(g, depth, 1));
+  if (g.rank() == 0) g.at(root)->ref.publish(g, tree(g, depth));
 })";
 using Grow = void(Root<TreeNode>, u32);
 
@@ -164,6 +170,34 @@ TEST_P(HeapCollectTest, TheHeapStaysSmallByItself) {
   }
   heap.collect();
   EXPECT_EQ(live(runtime), 4U * 32768);
+  EXPECT_EQ(heap.verify().mistakes, 0U);
+}
+
+TEST_P(HeapCollectTest, LongArraysKeepTheirElements) {
+  constexpr const char* kFill = DWELL_TEST_TREE R"(
+struct Holder { dwell::Field<dwell::Array<TreeNode>> array; };
+DWELL_OBJECT(Holder, array);
+DWELL_OPERATOR(begin)(dwell::Group g, dwell::Root<Holder> root, dwell::u32 size) {
+  if (g.rank() != 0) return;
+  g.at(root)->ref.publish(g, g.make<Holder>(dwell::Ref<dwell::Array<TreeNode>>{}));
+  g.at(g.at(root)->ref.get())->array.publish(g, g.make_array<TreeNode>(size));
+}
+DWELL_OPERATOR(fill)(dwell::Group g, dwell::Root<Holder> root) {
+  dwell::Array<TreeNode>& all = *g.at(g.at(g.at(root)->ref.get())->array.get());
+  for (dwell::u32 i : g.range(all.size())) all[i].set(g, g.make<TreeNode>(dwell::Ref<TreeNode>{}, dwell::Ref<TreeNode>{}, i));
+})";
+  Runtime runtime(options());
+  Heap heap = runtime.heap();
+  // The root's cell holds a reference, whatever its type.
+  const Root<TreeNode> root = heap.root<TreeNode>("holder");
+  const auto begin = runtime.define("begin", kFill);
+  const auto fill = runtime.define("fill", kFill);
+  constexpr u32 kSize = 10'000;
+  runtime.submit(begin, Arguments().add(root).add(kSize)).wait();
+  runtime.submit(fill, Arguments().add(root)).wait();
+  EXPECT_EQ(heap.collect().freed, 0U);
+  runtime.submit(fill, Arguments().add(root)).wait();
+  EXPECT_EQ(heap.collect().freed, kSize);
   EXPECT_EQ(heap.verify().mistakes, 0U);
 }
 

@@ -57,6 +57,8 @@
 //                            that it is global: it would load and store as if it might be the group's shared memory
 //   pointer_to_shared, address_in_shared
 //                            the same of shared memory, where there is some
+//   load_settled             a word of global memory whose last change the caller has acquired, or that may be an older one; from the cache
+//                            that is nearest, where a relaxed load goes to one that all workers share
 //   prefetch, prefetch_to_write
 //                            ask for the line at an address, where one thread walks through memory
 //   leading_zeros, trailing_zeros, ones

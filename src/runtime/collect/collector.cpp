@@ -102,12 +102,14 @@ HeapCollection Collector::collect_now() {
   handshake();
   handshake();
   enter(phase::marking);
+  const auto begin = std::chrono::steady_clock::now();
   mark_roots();
   // A task may have marked an object and not listed it yet: objects found in the list cause another round of visits and another handshake.
   do {
     visit_all();
     handshake();
   } while (part(verb::look, 0, 0, 1).left != 0);
+  const std::chrono::nanoseconds marking = std::chrono::steady_clock::now() - begin;
   part(verb::phase, phase::sweeping, 0, 1);
   walk(verb::sweep);
   const Told told = part(verb::phase, phase::rest, 0, 1);
@@ -116,7 +118,7 @@ HeapCollection Collector::collect_now() {
   const std::uint64_t next = std::min(std::max(told.used * 2, told.used + kPagesAtFirst),
                                       std::max(told.used + (most - std::min(most, told.used)) / 2, most / 4 * 3));
   part(verb::threshold, next, 0, 1);
-  return {.marked = told.marked, .freed = told.freed, .freed_bytes = told.freed_bytes, .slices = slices_};
+  return {.marked = told.marked, .freed = told.freed, .freed_bytes = told.freed_bytes, .slices = slices_, .marking = marking};
 }
 
 void Collector::check() const {

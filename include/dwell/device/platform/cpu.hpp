@@ -112,6 +112,8 @@ DWELL_DEVICE u64 address_in_global(T* pointer) {
 DWELL_DEVICE void prefetch(const void* at) { __builtin_prefetch(at); }
 DWELL_DEVICE void prefetch_to_write(const void* at) { __builtin_prefetch(at, 1); }
 
+DWELL_DEVICE u32 load_settled(const u32* at) { return __atomic_load_n(at, __ATOMIC_RELAXED); }
+
 // ---- Bits and numbers ----
 
 DWELL_DEVICE u32 leading_zeros(u32 bits) { return static_cast<u32>(__builtin_clz(bits)); }

@@ -132,6 +132,9 @@ DWELL_DEVICE u32 address_in_shared(const void* pointer) { return static_cast<u32
 DWELL_DEVICE void prefetch(const void*) {}
 DWELL_DEVICE void prefetch_to_write(const void*) {}
 
+// From the L1 cache, where it may be old: all changes that the caller has acquired are there.
+DWELL_DEVICE u32 load_settled(const u32* at) { return *at; }
+
 // ---- Bits and numbers ----
 
 DWELL_DEVICE u32 leading_zeros(u32 bits) { return static_cast<u32>(__clz(static_cast<int>(bits))); }
