@@ -200,6 +200,8 @@ TEST_P(WatchdogTest, CircleThroughACallbackFailsAndIsNamed) {
 }
 
 TEST_P(WatchdogTest, BusyWorkIsNoStall) {
+  static constexpr auto kBusy = kSanitized ? 2 * kTimeout : kLong;
+  static constexpr u64 kBusyNs = std::chrono::nanoseconds(kBusy).count();
   Options given = watched();
   std::atomic<int> warned{0};
   given.warn = [&](std::string_view) { ++warned; };
@@ -211,10 +213,10 @@ TEST_P(WatchdogTest, BusyWorkIsNoStall) {
   const auto spawn_chain = runtime.define<SpawnChain>("spawn_chain", kSpawnChain);
   const auto yielding = runtime.define<YieldingGang>("yielding_gang", kYieldingGang);
   // A long operator, and a task that waits for it.
-  const Ticket longest = runtime.submit(spin, kLongNs);
+  const Ticket longest = runtime.submit(spin, kBusyNs);
   runtime.submit(nothing, after(longest)).wait();
   // A loop in a graph: workers report nothing new to the host.
-  const auto cells = filled<u32>(runtime, 1, static_cast<u32>(kLongNs / 5'000'000));
+  const auto cells = filled<u32>(runtime, 1, static_cast<u32>(kBusyNs / 5'000'000));
   Graph body;
   body.add(count_down, cells, u64{5'000'000});
   Graph graph;
@@ -222,16 +224,16 @@ TEST_P(WatchdogTest, BusyWorkIsNoStall) {
   runtime.launch(runtime.instantiate(graph)).wait();
   EXPECT_EQ(read(cells)[0], 0U);
   // Tasks that spawn tasks.
-  runtime.submit(spawn_chain, static_cast<u32>(kLongNs / 5'000'000), u64{5'000'000}).wait();
+  runtime.submit(spawn_chain, static_cast<u32>(kBusyNs / 5'000'000), u64{5'000'000}).wait();
   // A gang that yields and resumes.
-  runtime.submit(yielding, static_cast<u32>(kLongNs / 5'000'000), u64{5'000'000}, gang(std::min(2U, runtime.info().workers))).wait();
+  runtime.submit(yielding, static_cast<u32>(kBusyNs / 5'000'000), u64{5'000'000}, gang(std::min(2U, runtime.info().workers))).wait();
   // A slow callback.
   Graph calls;
-  calls.add_host("slow", [] { std::this_thread::sleep_for(kLong); });
+  calls.add_host("slow", [] { std::this_thread::sleep_for(kBusy); });
   runtime.launch(runtime.instantiate(calls)).wait();
   // A callback that waits for a slow operator.
   Graph asks;
-  asks.add_host("asks", [&] { runtime.submit(spin, kLongNs).wait(); });
+  asks.add_host("asks", [&] { runtime.submit(spin, kBusyNs).wait(); });
   runtime.launch(runtime.instantiate(asks)).wait();
   // A full ring, with a sleeping submitter.
   Latch latch(runtime);
@@ -242,7 +244,7 @@ TEST_P(WatchdogTest, BusyWorkIsNoStall) {
   std::jthread submitter([&] {
     for (int i = 0; i < 2000; ++i) runtime.submit(nothing);
   });
-  std::this_thread::sleep_for(kLong);
+  std::this_thread::sleep_for(kBusy);
   EXPECT_FALSE(holds.done());
   latch.release();
   submitter.join();
