@@ -46,6 +46,11 @@ DWELL_DEVICE bool note_live(const Heap& heap, const Class& of, u32 slab, u32 slo
   return ((before & bit) != 0) != is_live;
 }
 
+// Takes a run for a task, unless that has failed for want of memory (take_from_slabs).
+DWELL_DEVICE u32 take_run(const Heap& heap, const Context* context, u64 bytes) {
+  return *const_cast<const volatile i32*>(&context->status) == status::out_of_memory ? 0 : take_run(heap, bytes);
+}
+
 // Takes a slot of a class; 0: there is no room. Called by any lanes of a warp, each with its own class.
 DWELL_DEVICE u32 take_slot(const Heap& heap, Context* context, u32 number) {
   return take_slots(heap, context, Lanes(lanes_with(active_lanes(), number)), number);
@@ -60,7 +65,7 @@ DWELL_DEVICE u32 allocate(Context* context, u64 bytes) {
   if (context->heap == 0) return 0;
   if (context->heap_state == 0) enter(context);
   const Heap heap{pointer_to_global<u8>(context->heap)};
-  if (bytes > kLargestClass) return take_run(heap, bytes);
+  if (bytes > kLargestClass) return take_run(heap, context, bytes);
   const u32 number = class_of_size(static_cast<u32>(bytes));
   const u32 unit = take_slot(heap, context, number);
   if (context->heap_checks != 0 && unit != 0) {

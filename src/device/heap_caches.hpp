@@ -84,7 +84,9 @@ DWELL_DEVICE_COLD u32 take_from_slabs(const Heap& heap, Context* context, const 
   u32 unit = 0;
   while (served < lanes.count) {
     slabs::Word word{};
-    if (lanes.rank == 0) word = slabs::take(heap, number, of, context->heap_caller + thread_rank() / kLanes);
+    // A task that has failed for want of memory gets none any more: its next attempts may each wait for the host and for a collection.
+    if (lanes.rank == 0 && *const_cast<const volatile i32*>(&context->status) != status::out_of_memory)
+      word = slabs::take(heap, number, of, context->heap_caller + thread_rank() / kLanes);
     word = {lanes.broadcast(word.slab), lanes.broadcast(word.index), lanes.broadcast(word.slots)};
     if (word.slots == 0) break;
     const u32 free = ones(word.slots);

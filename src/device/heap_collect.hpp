@@ -46,7 +46,7 @@ inline constexpr u32 threshold = 8;  // sets HeapHeader::threshold to `first`
 
 inline constexpr u32 kPublished = 32;    // objects of a chain that a thread leaves to others
 inline constexpr u32 kVisitsAtOnce = 8;  // between looks at the clock
-inline constexpr u32 kLooks = 64;        // of a warp at the table, before it goes on without
+inline constexpr u32 kLooks = 16;        // of a warp at the table, before it goes on without
 inline constexpr u32 kAlone = 64;        // elements of an array that a thread visits alone
 inline constexpr u32 kIdleLooks = 64;    // of a warp without work, before it leaves
 
@@ -139,6 +139,16 @@ struct Visitor {
       own = take_line(heap, line);
     }
   }
+  // Takes every `step`-th of the rests of an earlier part from `at` on, as far as there is room for them.
+  DWELL_DEVICE void take_rests(u32 at, u32 step) {
+    const HeapHeader& header = heap.header();
+    u32* const rests = heap.table<u32>(header.chain_table) + header.chains;
+    for (; at < header.rests; at += step) {
+      if (load<Order::relaxed, Scope::device>(rests + at) == 0) continue;
+      if (own != 0 && !publish(heap, own, seed * 0x9E3779B9U, 16)) return;
+      own = exchange<Order::acq_rel>(rests + at, 0U);
+    }
+  }
   // The type of an object; null: it has no references.
   DWELL_DEVICE const TypeRecord* type_of(u32 unit) const {
     const u32 type = load<Order::relaxed, Scope::device>(&header_at(heap, unit).type);
@@ -157,15 +167,19 @@ struct Visitor {
         found(load<Order::relaxed, Scope::device>(
             reinterpret_cast<const u32*>(object + record.at[i] + static_cast<u64>(element) * record.stride)));
   }
-  // Leaves all that is left to others. What the table has no room for goes to the lines of those who work.
+  // Leaves all that is left to a later part. What there is no room for goes to the lines of those who work.
   DWELL_DEVICE void end() {
     HeapHeader& header = heap.header();
-    let_go(header.chains);
-    if (own != 0 && !publish(heap, own, seed, header.chains)) {
-      while (own != 0) {
-        const u32 unit = own;
-        own = link_of(heap, unit);
-        to_be_visited(heap, seed, unit);
+    let_go(4);
+    if (own != 0) {
+      u32* const rest = heap.table<u32>(header.chain_table) + header.chains + seed % header.rests;
+      // Releases the links; pairs with take_rests.
+      if (compare_exchange<Order::acq_rel>(rest, 0U, own) != 0 && !publish(heap, own, seed, header.chains)) {
+        while (own != 0) {
+          const u32 unit = own;
+          own = link_of(heap, unit);
+          to_be_visited(heap, seed, unit);
+        }
       }
     }
     if (marked != 0) fetch_add<Order::relaxed>(&header.marked, marked);
@@ -179,8 +193,9 @@ template <class Unused = void>
 DWELL_DEVICE_COLD void visit_for_a_while(const Heap& heap, Context* context, const Collect& what) {
   const u32 since = broadcast(now_ticks());
   Visitor visitor(heap, context->heap_pages, thread_of(what));
-  const u32 lines = what.groups * kGroupThreads;
-  visitor.take_lines(thread_of(what), lines);
+  const u32 visitors = what.groups * kGroupThreads;
+  visitor.take_rests(thread_of(what), visitors);
+  visitor.take_lines(thread_of(what), visitors);
   u32 idle = 0;
   for (u32 turn = since;; ++turn) {
     const u32 unit = visitor.next(turn);
@@ -200,7 +215,7 @@ DWELL_DEVICE_COLD void visit_for_a_while(const Heap& heap, Context* context, con
     }
     // Others may still find some.
     if (++idle == kIdleLooks) break;
-    visitor.take_lines(thread_of(what), lines);
+    visitor.take_lines(thread_of(what), visitors);
     pause_briefly(idle);
   }
   visitor.end();
@@ -212,6 +227,9 @@ DWELL_DEVICE u64 left_to_visit(const Heap& heap) {
   bool some = false;
   for (u32 line = thread_rank(); line < header.lines; line += kGroupThreads)
     some = some || load<Order::acquire, Scope::device>(&heap.table<MarkLine>(header.line_table)[line].first) != 0;
+  const u32* const rests = heap.table<u32>(header.chain_table) + header.chains;
+  for (u32 i = thread_rank(); i < header.rests; i += kGroupThreads)
+    some = some || load<Order::acquire, Scope::device>(rests + i) != 0;
   return (any_in_group(some) ? 1 : 0) + load<Order::acquire, Scope::device>(&header.published);
 }
 
@@ -324,7 +342,7 @@ DWELL_DEVICE_COLD void walk(const Heap& heap, const Collect& what) {
 DWELL_DEVICE void forget_visits(const Heap& heap, const Collect& what) {
   HeapHeader& header = heap.header();
   const u32 step = what.groups * kGroupThreads;
-  for (u32 i = thread_of(what); i < header.chains; i += step)
+  for (u32 i = thread_of(what); i < header.chains + header.rests; i += step)
     store<Order::relaxed, Scope::device>(heap.table<u32>(header.chain_table) + i, 0U);
   for (u32 i = thread_of(what); i < header.lines; i += step)
     store<Order::relaxed, Scope::device>(&heap.table<MarkLine>(header.line_table)[i].first, 0U);

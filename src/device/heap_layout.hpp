@@ -184,12 +184,14 @@ struct alignas(128) HeapHeader {
   u64 report;        // address of the HeapReport, in host memory
   u64 type_table;    // TypeRecord, by number less 1; a type is in the first free place from its key on
   u64 handle_table;  // u32 each: references that the host holds
-  u64 chain_table;   // u32 each: an object that leads to others by their links, which are to be visited; 0: none
+  u64 chain_table;   // u32 each: an object that leads to others by their links, which are to be visited; 0: none. `chains`, then `rests`
   u64 line_table;    // MarkLine, by worker and warp
   u32 most_pages;    // that the range may have
   u32 handles;       // entries of the tables
-  u32 chains;        // a power of two
+  u32 chains;        // that visitors leave to each other; a power of two
+  u32 rests;         // what visitors have left of their own when time was over
   u32 lines;
+  u32 reserved;
   Class classes[kClasses];
   alignas(128) u32 used;  // pages in use, the tables' included
   u32 runs;               // allocations larger than the largest class
@@ -200,7 +202,7 @@ struct alignas(128) HeapHeader {
   alignas(128) u32 phase;
   u32 types;      // that were declared
   u32 threshold;  // pages in use beyond which a collection is wanted
-  u32 published;  // entries of chain_table in use, about
+  u32 published;  // the first `chains` entries of chain_table in use, about
   u64 top;        // page behind the last one that was ever in use
   u64 marked;     // objects that the collection under way has reached
   u64 freed;      // and freed
@@ -265,8 +267,9 @@ DWELL_HOST_DEVICE HeapHeader lay_out(const Extent& extent) {
   // A warp looks at a fourth of them at once (heap_collect.hpp).
   header.chains = 256;
   while (header.chains < 8192 && header.chains < caches * 4U) header.chains *= 2;
+  header.rests = extent.warps == 1 ? 64 : 32768;
   header.chain_table = at;
-  at = rounded(at + header.chains * 4ULL);
+  at = rounded(at + (header.chains + header.rests) * 4ULL);
   header.lines = static_cast<u32>(caches);
   header.line_table = at;
   at = rounded(at + caches * sizeof(MarkLine));

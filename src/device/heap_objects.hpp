@@ -140,7 +140,7 @@ DWELL_DEVICE u32 make_object(Context* context, u64 bytes, u32 type) {
   u32 unit = 0;
   Bits bits{};
   if (bytes > kLargestClass) {
-    unit = take_run(heap, bytes);
+    unit = take_run(heap, context, bytes);
     if (unit != 0) bits = bits_of_run(heap, unit >> kPageUnitsShift);
   } else {
     const u32 number = class_of_size(static_cast<u32>(bytes));

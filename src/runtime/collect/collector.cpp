@@ -19,8 +19,10 @@ namespace verb = device::heap::verb;
 
 namespace {
 
-// How long a part of a collection visits objects, about: what `stop` waits for.
-constexpr std::uint32_t kSliceTicks = 1000;
+// How long a part of a collection visits objects, about: what `stop` waits for. On a GPU each begins with what a thread has left of the
+// last one, so they are longer.
+constexpr std::uint32_t kSliceTicks = 8000;
+constexpr std::uint32_t kSliceTicksOnHost = 1000;
 constexpr std::uint64_t kPagesOfSlice = 64;  // that a group walks through
 constexpr auto kLooks = std::chrono::milliseconds(1);
 constexpr auto kLooksAtRest = std::chrono::milliseconds(20);
@@ -131,8 +133,9 @@ Collector::Told Collector::part(std::uint32_t what, std::uint64_t first, std::ui
                                 std::span<const std::uint32_t> units) {
   check();
   ++slices_;
-  const CollectKernel::Part part{what, kSliceTicks, first, end, units};
-  return parts_.backend.info().on_host ? part_here(part) : part_there(part, groups);
+  const bool on_host = parts_.backend.info().on_host;
+  const CollectKernel::Part part{what, on_host ? kSliceTicksOnHost : kSliceTicks, first, end, units};
+  return on_host ? part_here(part) : part_there(part, groups);
 }
 
 Collector::Told Collector::part_here(const CollectKernel::Part& part) {
