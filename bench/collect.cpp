@@ -119,11 +119,11 @@ class Collecting {
  public:
   explicit Collecting(const Heap& heap)
       : heap_(heap), thread_([this](const std::stop_token& stop) {
-    while (!stop.stop_requested()) {
-      heap_.collect();
-      ++count_;
-    }
-  }) {}
+          while (!stop.stop_requested()) {
+            heap_.collect();
+            ++count_;
+          }
+        }) {}
   // Returns how many collections there were, of which the last one has ended.
   u32 end() {
     thread_.request_stop();
@@ -196,8 +196,8 @@ class CollectBenchmark {
       };
       report_.add(Goal{"hold of a worker by a collection at p99.9, " + what_, "us", hold(&Spread::p999), 20, 100, false});
       report_.add(Goal{"longest hold of a worker by a collection, " + what_, "us", hold(&Spread::most), 100, 1000, false});
-      report_.add(Goal{"fed throughput beside a collection, " + what_, "of that without", spread_of(alone.fed).p50 / spread_of(beside.fed).p50,
-                       0.85, 0.7, true});
+      report_.add(Goal{"fed throughput beside a collection, " + what_, "of that without",
+                       spread_of(alone.fed).p50 / spread_of(beside.fed).p50, 0.85, 0.7, true});
     }
     Buffer<u64> sum = runtime_.allocate<u64>(1);
     runtime_.submit(count_, Arguments().add(root_).add(trees_).add(depth_).add(sum).add(groups(runtime_.info().workers))).wait();
@@ -261,7 +261,9 @@ class CollectBenchmark {
 void run(const Context& context, Report& report) {
   // Trees of 63 objects.
   constexpr u32 kDepth = 5;
-  const std::vector<u32> forests = context.brief ? std::vector<u32>{300} : context.cuda ? std::vector<u32>{80'000, 800'000} : std::vector<u32>{20'000};
+  const std::vector<u32> forests = context.brief  ? std::vector<u32>{300}
+                                   : context.cuda ? std::vector<u32>{80'000, 800'000}
+                                                  : std::vector<u32>{20'000};
   for (const u32 trees : forests) CollectBenchmark(context, report, trees, kDepth).run();
 }
 

@@ -48,7 +48,7 @@ inline constexpr u32 kPublished = 32;    // objects of a chain that a thread lea
 inline constexpr u32 kVisitsAtOnce = 8;  // between looks at the clock
 inline constexpr u32 kLooks = 16;        // of a warp at the table, before it goes on without
 inline constexpr u32 kAlone = 64;        // elements of an array that a thread visits alone
-inline constexpr u32 kIdleLooks = 64;    // of a warp without work, before it leaves
+inline constexpr u32 kIdleLooks = 24;    // of a warp without work, before it leaves
 
 // Leaves a chain to others. False: the table is full.
 DWELL_DEVICE bool publish(const Heap& heap, u32 chain, u32 seed, u32 tries) {
@@ -228,8 +228,7 @@ DWELL_DEVICE u64 left_to_visit(const Heap& heap) {
   for (u32 line = thread_rank(); line < header.lines; line += kGroupThreads)
     some = some || load<Order::acquire, Scope::device>(&heap.table<MarkLine>(header.line_table)[line].first) != 0;
   const u32* const rests = heap.table<u32>(header.chain_table) + header.chains;
-  for (u32 i = thread_rank(); i < header.rests; i += kGroupThreads)
-    some = some || load<Order::acquire, Scope::device>(rests + i) != 0;
+  for (u32 i = thread_rank(); i < header.rests; i += kGroupThreads) some = some || load<Order::acquire, Scope::device>(rests + i) != 0;
   return (any_in_group(some) ? 1 : 0) + load<Order::acquire, Scope::device>(&header.published);
 }
 

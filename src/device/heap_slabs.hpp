@@ -233,11 +233,12 @@ DWELL_DEVICE_COLD bool trim(const Heap& heap, u32 before) {
   return any || static_cast<i32>(load<Order::relaxed, Scope::device>(&header.fruitful) - before) > 0;
 }
 
-inline constexpr u32 kPace = 64;           // ticks for a page when half of those left since the threshold are used
+inline constexpr u32 kPace = 64;           // ticks that a page takes when as many are left as were taken since callers are slowed down
+inline constexpr u32 kPacedLines = 32;     // so many workers' warps take as much longer
 inline constexpr u32 kLongestPace = 4096;  // ticks
 
-// Slows callers down while a collection runs, the more the fewer pages are left, so that it ends before these do. In the first half of those
-// between the threshold and the most there may be it does not. A collection waits for the caller's task, so the pause is short.
+// Slows callers down while a collection runs, the more the fewer pages are left, so that it ends before these do. In the first half of
+// those between the threshold and the most there may be it does not. A collection waits for the caller's task, so the pause is short.
 template <class Unused = void>
 DWELL_DEVICE_COLD void pace(const Heap& heap) {
   const HeapHeader& header = heap.header();
@@ -248,7 +249,7 @@ DWELL_DEVICE_COLD void pace(const Heap& heap) {
     const u32 used = load<Order::relaxed, Scope::device>(&header.used);
     const u32 half = threshold + (most - threshold) / 2;
     if (threshold >= most || used <= half) return;
-    const u64 ticks = static_cast<u64>(kPace) * (used - half) / (used < most ? most - used : 1);
+    const u64 ticks = static_cast<u64>(kPace) * (1 + header.lines / kPacedLines) * (used - half) / (used < most ? most - used : 1);
     if (now_ticks() - since >= (ticks < kLongestPace ? ticks : kLongestPace)) return;
     if (load<Order::relaxed, Scope::device>(&header.phase) == phase::rest) return;
     pause_briefly(round);

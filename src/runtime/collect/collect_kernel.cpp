@@ -55,8 +55,12 @@ void CollectKernel::drop() noexcept {
   if (stream_ != nullptr) kernels_.backend.drop_stream(std::exchange(stream_, nullptr));
 }
 
-void CollectKernel::run(const Part& part, std::uint32_t groups, std::uint64_t heap, std::uint64_t arena, std::span<std::uint64_t> told) {
+void CollectKernel::prepare() {
   if (module_ == nullptr) module_ = kernels_.compile(source(), options());
+}
+
+void CollectKernel::run(const Part& part, std::uint32_t groups, std::uint64_t heap, std::uint64_t arena, std::span<std::uint64_t> told) {
+  prepare();
   if (stream_ == nullptr) stream_ = kernels_.backend.make_stream();
   hold(kernels_.backend, &told_, told.size_bytes());
   hold(kernels_.backend, &units_, part.units.size_bytes());

@@ -43,8 +43,10 @@ class CollectKernel {
     std::span<const std::uint32_t> units;
   };
   // Does a part in `groups` groups on the heap at this address, with the arena at `arena` if the part needs it, and writes what it tells.
-  // The first call compiles the kernel. Throws errc::compile_failed, errc::out_of_memory, errc::device_lost, errc::closed.
+  // Prepares it. Throws errc::compile_failed, errc::out_of_memory, errc::device_lost, errc::closed.
   void run(const Part& part, std::uint32_t groups, std::uint64_t heap, std::uint64_t arena, std::span<std::uint64_t> told);
+  // Compiles and loads the kernel, unless it is there. Throws errc::compile_failed, errc::device_lost, errc::closed.
+  void prepare();
   // Its text, and how it is compiled.
   static Source source();
   static CompileOptions options();

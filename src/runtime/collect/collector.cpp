@@ -19,10 +19,8 @@ namespace verb = device::heap::verb;
 
 namespace {
 
-// How long a part of a collection visits objects, about: what `stop` waits for. On a GPU each begins with what a thread has left of the
-// last one, so they are longer.
-constexpr std::uint32_t kSliceTicks = 8000;
-constexpr std::uint32_t kSliceTicksOnHost = 1000;
+// How long a part of a collection visits objects, about: what `stop` waits for, and a lease at times.
+constexpr std::uint32_t kSliceTicks = 1000;
 constexpr std::uint64_t kPagesOfSlice = 64;  // that a group walks through
 constexpr auto kLooks = std::chrono::milliseconds(1);
 constexpr auto kLooksAtRest = std::chrono::milliseconds(20);
@@ -56,7 +54,19 @@ void Collector::watch() {
                         [this] { return std::jthread([this](const std::stop_token& stop) { watch_heap(stop); }); });
 }
 
+void Collector::prepare() {
+  if (parts_.backend.info().on_host) return;
+  try {
+    const Lock lock(mutex_);
+    check();
+    kernel_.prepare();
+  } catch (const Error&) {
+    static_cast<void>(0);  // the first collection will say so
+  }
+}
+
 void Collector::watch_heap(const std::stop_token& stop) {
+  prepare();
   while (!stop.stop_requested() && !stopped_.load()) {
     if (!parts_.heap.take_wish_to_collect()) {
       std::this_thread::sleep_for(parts_.device.keeper().asleep() ? kLooksAtRest : kLooks);
@@ -133,9 +143,8 @@ Collector::Told Collector::part(std::uint32_t what, std::uint64_t first, std::ui
                                 std::span<const std::uint32_t> units) {
   check();
   ++slices_;
-  const bool on_host = parts_.backend.info().on_host;
-  const CollectKernel::Part part{what, on_host ? kSliceTicksOnHost : kSliceTicks, first, end, units};
-  return on_host ? part_here(part) : part_there(part, groups);
+  const CollectKernel::Part part{what, kSliceTicks, first, end, units};
+  return parts_.backend.info().on_host ? part_here(part) : part_there(part, groups);
 }
 
 Collector::Told Collector::part_here(const CollectKernel::Part& part) {
@@ -151,9 +160,8 @@ Collector::Told Collector::part_here(const CollectKernel::Part& part) {
 
 Collector::Told Collector::part_there(const CollectKernel::Part& part, std::uint32_t groups) {
   std::array<std::uint64_t, kTold> words{};
-  const auto run = [&](std::uint64_t arena) DWELL_THREAD_SAFETY(no_thread_safety_analysis) {
-    kernel_.run(part, groups, parts_.heap.address(), arena, words);
-  };
+  const auto run = [&](std::uint64_t arena)
+                       DWELL_THREAD_SAFETY(no_thread_safety_analysis) { kernel_.run(part, groups, parts_.heap.address(), arena, words); };
   // Tasks lie in the arena, which does not move then.
   if (part.verb == verb::roots || part.verb == verb::scan)
     parts_.device.arena().at_rest([&](const backend::Allocation& memory) { run(memory.device()); });

@@ -20,9 +20,9 @@
 #include "base/mutex.hpp"
 #include "runtime/collect/collect_kernel.hpp"
 #include "runtime/collect/handles.hpp"
+#include "runtime/device/device.hpp"
 #include "runtime/graphs.hpp"
 #include "runtime/memory/heap_memory.hpp"
-#include "runtime/device/device.hpp"
 
 namespace dwell::runtime {
 
@@ -86,6 +86,8 @@ class Collector {
 
   HeapCollection collect_now() DWELL_REQUIRES(mutex_);
   void watch_heap(const std::stop_token& stop);
+  // Compiles the kernel before it is needed: a heap may fill within that second.
+  void prepare();
   // Runs a part of a collection (heap::verb) in `groups` groups, and waits for it.
   Told part(std::uint32_t what, std::uint64_t first, std::uint64_t end, std::uint32_t groups, std::span<const std::uint32_t> units = {})
       DWELL_REQUIRES(mutex_);

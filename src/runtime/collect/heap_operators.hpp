@@ -65,7 +65,8 @@ struct HeapText {
   const char* name;
   const char* text;
 };
-inline constexpr HeapText kHeapTexts[kHeapOperators] = {{"dwell_heap_allocate", kHeapAllocate}, {"dwell_heap_free", kHeapFree},
+inline constexpr HeapText kHeapTexts[kHeapOperators] = {{"dwell_heap_allocate", kHeapAllocate},
+                                                        {"dwell_heap_free", kHeapFree},
                                                         {"dwell_heap_make", kHeapMake},
                                                         {"dwell_heap_hold", kHeapHold},
                                                         {"dwell_heap_store", kHeapStore}};
