@@ -13,6 +13,7 @@ template <class Unused = void>
 DWELL_DEVICE_COLD u32 take_run(const Heap& heap, u64 bytes) {
   const u64 count = (bytes + kPageBytes - 1) / kPageBytes;
   if (count > heap.header().most_pages) return 0;
+  slabs::pace(heap);
   const u32 first = slabs::take_pages(heap, static_cast<u32>(count));
   if (first == 0) return 0;
   for (u32 i = 1; i < count; ++i) store<Order::relaxed, Scope::device>(&heap.page(first + i).kind, kind::inside);

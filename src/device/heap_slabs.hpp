@@ -233,33 +233,9 @@ DWELL_DEVICE_COLD bool trim(const Heap& heap, u32 before) {
   return any || static_cast<i32>(load<Order::relaxed, Scope::device>(&header.fruitful) - before) > 0;
 }
 
-inline constexpr u32 kPace = 64;           // ticks that a page takes when as many are left as were taken since callers are slowed down
-inline constexpr u32 kPacedLines = 32;     // so many workers' warps take as much longer
-inline constexpr u32 kLongestPace = 4096;  // ticks
-
-// Slows callers down while a collection runs, the more the fewer pages are left, so that it ends before these do. In the first half of
-// those between the threshold and the most there may be it does not. A collection waits for the caller's task, so the pause is short.
-template <class Unused = void>
-DWELL_DEVICE_COLD void pace(const Heap& heap) {
-  const HeapHeader& header = heap.header();
-  const u32 most = load<Order::relaxed, Scope::device>(&header.most_pages);
-  const u32 threshold = load<Order::relaxed, Scope::device>(&header.threshold);
-  const u32 since = now_ticks();
-  for (u32 round = 0;; ++round) {
-    const u32 used = load<Order::relaxed, Scope::device>(&header.used);
-    const u32 half = threshold + (most - threshold) / 2;
-    if (threshold >= most || used <= half) return;
-    const u64 ticks = static_cast<u64>(kPace) * (1 + header.lines / kPacedLines) * (used - half) / (used < most ? most - used : 1);
-    if (now_ticks() - since >= (ticks < kLongestPace ? ticks : kLongestPace)) return;
-    if (load<Order::relaxed, Scope::device>(&header.phase) == phase::rest) return;
-    pause_briefly(round);
-  }
-}
-
 // Takes pages, for which it may have to wait for the host. 0: there are none.
 DWELL_DEVICE u32 take_pages(const Heap& heap, u32 count) {
   const HeapHeader& header = heap.header();
-  if (load<Order::relaxed, Scope::device>(&header.phase) != phase::rest) pace(heap);
   for (;;) {
     // Before the search: what others map or give back beside it is a reason to search again.
     const u32 mapped = load<Order::acquire, Scope::device>(&header.pages);
@@ -272,6 +248,31 @@ DWELL_DEVICE u32 take_pages(const Heap& heap, u32 count) {
       return first;
     }
     if (!pages::await_growth(heap, count, mapped) && !trim(heap, walks)) return 0;
+  }
+}
+
+inline constexpr u32 kPace = 64;           // ticks that a page takes when as many are left as were taken since callers are slowed down
+inline constexpr u32 kPacedLines = 32;     // so many workers' warps take as much longer
+inline constexpr u32 kLongestPace = 4096;  // ticks
+
+// Slows callers down while a collection runs, the more the fewer pages are left, so that it ends before these do. In the first half of
+// those between the threshold and the most there may be it does not. A collection waits for the caller's task, so the pause is short.
+// Called before the caller takes a lock.
+template <class Unused = void>
+DWELL_DEVICE_COLD void pace(const Heap& heap) {
+  const HeapHeader& header = heap.header();
+  if (load<Order::relaxed, Scope::device>(&header.phase) == phase::rest) return;
+  const u32 most = load<Order::relaxed, Scope::device>(&header.most_pages);
+  const u32 threshold = load<Order::relaxed, Scope::device>(&header.threshold);
+  const u32 since = now_ticks();
+  for (u32 round = 0;; ++round) {
+    const u32 used = load<Order::relaxed, Scope::device>(&header.used);
+    const u32 half = threshold + (most - threshold) / 2;
+    if (threshold >= most || used <= half) return;
+    const u64 ticks = static_cast<u64>(kPace) * (1 + header.lines / kPacedLines) * (used - half) / (used < most ? most - used : 1);
+    if (now_ticks() - since >= (ticks < kLongestPace ? ticks : kLongestPace)) return;
+    if (load<Order::relaxed, Scope::device>(&header.phase) == phase::rest) return;
+    pause_briefly(round);
   }
 }
 
@@ -320,6 +321,7 @@ DWELL_DEVICE Word take(const Heap& heap, u32 number, const Class& of, u32 caller
         word = take_listed(heap, number, of, i * 64 + other, caller + round);
         if (word.slots != 0) return word;
       }
+    pace(heap);
     // One caller of a shard opens a slab; the others look again.
     if (exchange<Order::acq_rel>(&shard.opening, 1U) != 0) {
       pause_briefly(round);

@@ -204,6 +204,26 @@ DWELL_OPERATOR(fill)(dwell::Group g, dwell::Root<Holder> root) {
   EXPECT_EQ(heap.verify().mistakes, 0U);
 }
 
+// Longer than a handshake's patience at first.
+TEST_P(HeapCollectTest, CollectsBesideLongTasks) {
+  Runtime runtime(options());
+  Heap heap = runtime.heap();
+  const auto last = runtime.define<void(Span<u32>)>("last", R"(
+DWELL_OPERATOR(last)(dwell::Group g, dwell::Span<dwell::u32> over) {
+  const dwell::u64 begin = dwell::device::now_ns();
+  while (dwell::device::now_ns() - begin < 130'000'000 &&
+         dwell::device::load<dwell::device::Order::relaxed, dwell::device::Scope::system>(&over[0]) == 0) {}
+})");
+  const Buffer<u32> over = runtime.allocate<u32>(1, Memory::host);
+  over.host()[0] = 0;
+  Handle<TreeNode> node = heap.make(TreeNode{Ref<TreeNode>{}, Ref<TreeNode>{}, 7});
+  node = {};
+  for (u32 i = 0; i < 1000; ++i) runtime.submit(last, over);  // as many as the ring holds
+  EXPECT_EQ(heap.collect().freed, 1U);
+  device::store<device::Order::relaxed, device::Scope::system>(&over.host()[0], 1U);
+  runtime.wait_all();
+}
+
 TEST_P(HeapCollectTest, FreeOfAnObjectFails) {
   Runtime runtime(options());
   Heap heap = runtime.heap();

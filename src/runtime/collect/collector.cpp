@@ -22,6 +22,8 @@ namespace {
 // How long a part of a collection visits objects, about: what `stop` waits for, and a lease at times.
 constexpr std::uint32_t kSliceTicks = 1000;
 constexpr std::uint64_t kPagesOfSlice = 64;  // that a group walks through
+constexpr std::chrono::milliseconds kFirstPatience{100};  // of a handshake, before it looks whether it is to go on
+constexpr std::chrono::milliseconds kMostPatience{10'000};
 constexpr auto kLooks = std::chrono::milliseconds(1);
 constexpr auto kLooksAtRest = std::chrono::milliseconds(20);
 constexpr std::uint64_t kPagesAtFirst = (64ULL << 20U) / heap::kPageBytes;  // that may be in use before the first collection
@@ -171,7 +173,9 @@ Collector::Told Collector::part_there(const CollectKernel::Part& part, std::uint
 }
 
 void Collector::handshake() {
-  while (!parts_.device.keeper().outlast_tasks(std::chrono::milliseconds(100))) check();
+  // Each attempt waits for the tasks that run at its begin: with a fixed patience it would never see the end of tasks that take longer.
+  for (auto patience = kFirstPatience; !parts_.device.keeper().outlast_tasks(patience); patience = std::min(2 * patience, kMostPatience))
+    check();
 }
 
 void Collector::enter(std::uint32_t next) {
