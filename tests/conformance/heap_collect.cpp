@@ -204,22 +204,27 @@ DWELL_OPERATOR(fill)(dwell::Group g, dwell::Root<Holder> root) {
   EXPECT_EQ(heap.verify().mistakes, 0U);
 }
 
-// Longer than a handshake's patience at first.
+// Longer than a handshake's patience at first, and never at their ends at the same time.
 TEST_P(HeapCollectTest, CollectsBesideLongTasks) {
-  Runtime runtime(options());
+  Options options = this->options();
+  if (on_cpu()) options.workers = 16;
+  Runtime runtime(options);
   Heap heap = runtime.heap();
-  const auto last = runtime.define<void(Span<u32>)>("last", R"(
-DWELL_OPERATOR(last)(dwell::Group g, dwell::Span<dwell::u32> over) {
+  const auto last = runtime.define<void(u32, Span<u32>)>("last", R"(
+DWELL_OPERATOR(last)(dwell::Group g, dwell::u32 ms, dwell::Span<dwell::u32> over) {
   const dwell::u64 begin = dwell::device::now_ns();
-  while (dwell::device::now_ns() - begin < 130'000'000 &&
+  while (dwell::device::now_ns() - begin < ms * 1'000'000ULL &&
          dwell::device::load<dwell::device::Order::relaxed, dwell::device::Scope::system>(&over[0]) == 0) {}
 })");
   const Buffer<u32> over = runtime.allocate<u32>(1, Memory::host);
   over.host()[0] = 0;
   Handle<TreeNode> node = heap.make(TreeNode{Ref<TreeNode>{}, Ref<TreeNode>{}, 7});
   node = {};
-  for (u32 i = 0; i < 1000; ++i) runtime.submit(last, over);  // as many as the ring holds
+  // As many as the ring holds: 14 s of work for 16 workers.
+  Ticket end;
+  for (u32 i = 0; i < 1000; ++i) end = runtime.submit(last, 150 + i * 37 % 150, over);
   EXPECT_EQ(heap.collect().freed, 1U);
+  EXPECT_TRUE(!on_cpu() || !end.done()) << "it has not waited for all of them";
   device::store<device::Order::relaxed, device::Scope::system>(&over.host()[0], 1U);
   runtime.wait_all();
 }
