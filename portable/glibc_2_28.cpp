@@ -43,7 +43,9 @@ DWELL_OF_VERSION(dlinfo, "GLIBC_2.3.3");
 DWELL_OF_VERSION(dlopen, "GLIBC_2.2.5");
 DWELL_OF_VERSION(dlsym, "GLIBC_2.2.5");
 
-// glibc 2.29 has one that calls no matherr.
+// glibc 2.29 has some that call no matherr.
+DWELL_OF_VERSION(exp, "GLIBC_2.2.5");
+DWELL_OF_VERSION(log, "GLIBC_2.2.5");
 DWELL_OF_VERSION(pow, "GLIBC_2.2.5");
 
 // What headers of glibc 2.38 make of strtol and its like: they read binary numbers too, which nobody here does.

@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <cerrno>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <set>
@@ -126,6 +127,13 @@ TEST(GlibcTest, FormerVersionsAreThoseOfGlibc) {
   EXPECT_NE(std::string(info.dli_fname).find("libm"), std::string::npos);
   EXPECT_EQ(dlclose(library), 0);
   EXPECT_EQ(pthread_setname_np(pthread_self(), "glibc"), 0);
+}
+
+TEST(GlibcTest, FunctionsOfFormerVersionsCompute) {
+  const volatile double two = 2;
+  EXPECT_DOUBLE_EQ(exp(two), 7.38905609893065);
+  EXPECT_DOUBLE_EQ(log(two), 0.6931471805599453);
+  EXPECT_DOUBLE_EQ(pow(two, 10.5), 1448.1546878700494);
 }
 
 TEST(GlibcTest, RandomNumbersDiffer) {
