@@ -22,7 +22,8 @@ namespace {
 // How long a part of a collection visits objects, about: what `stop` waits for, and a lease at times.
 constexpr std::uint32_t kSliceTicks = 1000;
 constexpr std::uint64_t kPagesOfSlice = 64;  // that a group walks through
-constexpr std::chrono::milliseconds kFirstPatience{100};  // of a handshake, before it looks whether it is to go on
+// Of a handshake, before it looks whether it is to go on.
+constexpr std::chrono::milliseconds kFirstPatience{100};
 constexpr std::chrono::milliseconds kMostPatience{10'000};
 constexpr auto kLooks = std::chrono::milliseconds(1);
 constexpr auto kLooksAtRest = std::chrono::milliseconds(20);
