@@ -25,22 +25,9 @@
 #include <dwell/device/heap.hpp>
 
 #include "device/arena.hpp"
-#include "device/heap_objects.hpp"
+#include "device/heap_move.hpp"
 
 namespace dwell::device::heap {
-
-// Collect::verb.
-namespace verb {
-inline constexpr u32 phase = 0;  // sets the phase to `first`
-inline constexpr u32 clear = 1;  // removes the marks in pages [first, end), a part each group, and forgets what was to be visited
-inline constexpr u32 roots = 2;  // marks `units`, which may be any numbers, the handles in [first, end), and what the arena's tasks name
-inline constexpr u32 visit = 3;  // visits objects for a while; until time is over
-inline constexpr u32 sweep = 4;  // frees objects without a mark in pages [first, end)
-inline constexpr u32 hold = 5;   // stores `units` in the handles from `first` on
-inline constexpr u32 scan = 6;   // marks what words of the arena name, from byte `first` to `end`
-inline constexpr u32 look = 7;   // only tells, as all do: objects to be visited, marked, freed, bytes freed, pages in use, HeapHeader::top
-inline constexpr u32 threshold = 8;  // sets HeapHeader::threshold to `first`
-}  // namespace verb
 
 // ---- Objects to be visited ----
 
@@ -149,16 +136,6 @@ struct Visitor {
       own = exchange<Order::acq_rel>(rests + at, 0U);
     }
   }
-  // The type of an object; null: it has no references.
-  DWELL_DEVICE const TypeRecord* type_of(u32 unit) const {
-    const u32 type = load<Order::relaxed, Scope::device>(&header_at(heap, unit).type);
-    return type == 0 || type > kMostTypes ? nullptr : types_of(heap) + (type - 1);
-  }
-  // Its elements that have references: 1, unless it is an array.
-  DWELL_DEVICE u32 elements_of(const TypeRecord& record, u32 unit) const {
-    if (record.stride == 0) return 1;
-    return load<Order::relaxed, Scope::device>(reinterpret_cast<const u32*>(heap.at_unit(unit) + record.at[0]) - 2);
-  }
   // Visits every `step`-th of its elements from `first` on.
   DWELL_DEVICE void visit(const TypeRecord& record, u32 unit, u32 first, u32 elements, u32 step) {
     const u8* const object = heap.at_unit(unit);
@@ -199,13 +176,13 @@ DWELL_DEVICE_COLD void visit_for_a_while(const Heap& heap, Context* context, con
   u32 idle = 0;
   for (u32 turn = since;; ++turn) {
     const u32 unit = visitor.next(turn);
-    const TypeRecord* const record = unit == 0 ? nullptr : visitor.type_of(unit);
-    const u32 elements = record == nullptr ? 0 : visitor.elements_of(*record, unit);
+    const TypeRecord* const record = unit == 0 ? nullptr : record_of(heap, unit);
+    const u32 elements = record == nullptr ? 0 : elements_of(heap, *record, unit);
     if (elements != 0 && elements <= kAlone) visitor.visit(*record, unit, 0, elements, 1);
     // All lanes share the elements of a long array.
     for (u32 arrays = ballot(elements > kAlone); arrays != 0; arrays &= arrays - 1) {
       const u32 array = broadcast(unit, trailing_zeros(arrays));
-      visitor.visit(*visitor.type_of(array), array, lane(), broadcast(elements, trailing_zeros(arrays)), kLanes);
+      visitor.visit(*record_of(heap, array), array, lane(), broadcast(elements, trailing_zeros(arrays)), kLanes);
     }
     const bool over = turn % kVisitsAtOnce == 0 && now_ticks() - since >= what.ticks;
     if (ballot(over) != 0) break;
@@ -234,10 +211,15 @@ DWELL_DEVICE u64 left_to_visit(const Heap& heap) {
 
 // ---- Roots ----
 
-// Marks what a word names, which may be any number.
+// Marks what a word names, which may be any number; while objects move, makes it stay. Returns whether it is to be visited.
 DWELL_DEVICE bool mark_word(const Heap& heap, Context* context, const Collect& what, const u32* word) {
   const u32 unit = load<Order::relaxed, Scope::device>(word);
-  if (unit >> kPageUnitsShift < heap.header().first_page || !mark_any(heap, unit, context->heap_pages)) return false;
+  if (unit >> kPageUnitsShift < heap.header().first_page) return false;
+  if (load<Order::relaxed, Scope::device>(&heap.header().phase) == phase::moving) {
+    keep_in_place(heap, unit, context->heap_pages);
+    return false;
+  }
+  if (!mark_any(heap, unit, context->heap_pages)) return false;
   to_be_visited(heap, thread_of(what), unit);
   return true;
 }
@@ -350,9 +332,12 @@ DWELL_DEVICE void forget_visits(const Heap& heap, const Collect& what) {
   store<Order::relaxed, Scope::device>(&header.marked, u64{0});
   store<Order::relaxed, Scope::device>(&header.freed, u64{0});
   store<Order::relaxed, Scope::device>(&header.freed_bytes, u64{0});
+  store<Order::relaxed, Scope::device>(&header.leaving, u64{0});
+  store<Order::relaxed, Scope::device>(&header.moved, u64{0});
+  store<Order::relaxed, Scope::device>(&header.moved_bytes, u64{0});
 }
 
-// Does a part of a collection. Called by a group together; phase, hold by one group alone.
+// Does a part of a collection, or of a move. Called by a group together; phase, hold, threshold, trim by one group alone.
 template <class Unused = void>
 DWELL_DEVICE_COLD void collect(Context* context, const Collect& what) {
   if (context->heap == 0) return;
@@ -380,6 +365,11 @@ DWELL_DEVICE_COLD void collect(Context* context, const Collect& what) {
     case verb::scan:
       mark_words(heap, context, what, pointer_to_global<const u32>(context->arena + what.first), (what.end - what.first) / 4);
       break;
+    case verb::choose:
+    case verb::move:
+    case verb::renew:
+    case verb::release: move_part(heap, context, what); break;
+    case verb::trim: slabs::trim_all(heap); break;
     default: break;
   }
   if (what.result == nullptr || what.group != 0) return;
@@ -391,6 +381,10 @@ DWELL_DEVICE_COLD void collect(Context* context, const Collect& what) {
   what.result[3] = load<Order::relaxed, Scope::device>(&header.freed_bytes);
   what.result[4] = load<Order::relaxed, Scope::device>(&header.used);
   what.result[5] = load<Order::relaxed, Scope::device>(&header.top);
+  what.result[6] = load<Order::relaxed, Scope::device>(&header.leaving);
+  what.result[7] = load<Order::relaxed, Scope::device>(&header.moved);
+  what.result[8] = load<Order::relaxed, Scope::device>(&header.moved_bytes);
+  what.result[9] = load<Order::relaxed, Scope::device>(&header.movable);
 }
 
 }  // namespace dwell::device::heap

@@ -1,7 +1,6 @@
 #include "device/heap_collect.hpp"
 
 #include <atomic>
-#include <functional>
 #include <random>
 #include <set>
 #include <thread>
@@ -9,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/unit/heap_fixture.hpp"
+#include "tests/unit/heap_collect_fixture.hpp"
 
 namespace dwell::device::heap_collect_test {
 namespace {
@@ -33,94 +32,14 @@ DWELL_OBJECT(Sheet, leaf);
 
 constexpr u64 kLive = 0x11FE11FE11FE11FEULL;
 
-class HeapCollectTest : public HeapFixture {
+class HeapCollectTest : public HeapCollectFixture {
  protected:
-  Group group(u32 worker) { return {&contexts_[worker], 0, 1}; }
-
-  // Does a part of a collection, as the last worker.
-  void part(u32 verb, u64 first = 0, u64 end = 0, const std::vector<u32>& units = {}) {
-    u64 result[6] = {};
-    Collect what{verb, 0, 1, ticks_, first, end, units.data(), units.size(), result};
-    heap::collect(&contexts_[workers_ - 1], what);
-    left_ = result[0];
-    freed_ = result[2];
-  }
-  void enter(u32 phase) {
-    part(heap::verb::phase, phase);
-    handshake();
-  }
-  // Waits until each worker has ended its task and begun another lease.
-  void handshake() {
-    contexts_[workers_ - 1].heap_state = 0;
-    if (!threads_) {
-      for (u32 i = 0; i < workers_; ++i) contexts_[i].heap_state = 0;
-      return;
-    }
-    allowed_ += 50;
-    const u32 now = ++wanted_;
-    for (u32 i = 0; i + 1 < workers_; ++i)
-      while (seen_[i] != now) std::this_thread::yield();
-  }
-  void visit_all() {
-    u32 round = 0;
-    do {
-      part(heap::verb::visit);
-      // The others come to work in between.
-      if (!threads_ || ++round % 16 != 0) continue;
-      allowed_ += 20;
-      while (moves_ < allowed_) std::this_thread::yield();
-    } while (left_ != 0);
-  }
-  void collect(const std::vector<u32>& roots = {}) {
-    const u32 first = heap_.header().first_page;
-    const u32 end = heap_.header().pages;
-    enter(heap::phase::clearing);
-    part(heap::verb::clear, first, end);
-    enter(heap::phase::guarding);
-    handshake();
-    handshake();
-    enter(heap::phase::marking);
-    part(heap::verb::roots, 0, heap_.header().handles, roots);
-    for (bool more = true; more;) {
-      visit_all();
-      handshake();
-      part(heap::verb::look);
-      more = left_ != 0;
-    }
-    part(heap::verb::phase, heap::phase::sweeping);
-    if (stops_) {
-      gate_ = true;
-      handshake();
-    }
-    part(heap::verb::sweep, first, end);
-    part(heap::verb::phase, heap::phase::rest);
-    if (stops_) look_();
-    gate_ = false;
-  }
-  void hold(u32 handle, u32 unit) { part(heap::verb::hold, handle, 0, {unit}); }
-  u64 objects() {
-    u64 all = 0;
-    for (const heap::Sums& each : census().classes) all += each.objects;
-    return all;
-  }
   Ref<Node> node(u32 worker, Ref<Node> left = {}, Ref<Node> right = {}) {
     const Group g = group(worker);
     const Ref<Node> made = g.make<Node>(left, right, u64{0});
     if (made) store<Order::relaxed, Scope::device>(&g.at(made)->mark, kLive ^ made.unit());
     return made;
   }
-
-  std::function<void()> look_;  // called after a collection that stops the threads before it sweeps
-  bool stops_ = false;
-  std::atomic<bool> gate_ = false;
-  bool threads_ = false;
-  std::atomic<u64> moves_ = 0;    // of references, by the threads
-  std::atomic<u64> allowed_ = 0;  // what is lost stays for the look at the end if little moves
-  u32 ticks_ = 1000;
-  std::atomic<u32> wanted_ = 0;
-  std::vector<std::atomic<u32>> seen_;
-  u64 left_ = 0;
-  u64 freed_ = 0;
 };
 
 TEST_F(HeapCollectTest, FreesWhatNoRootLeadsTo) {
@@ -236,12 +155,8 @@ TEST_F(HeapCollectTest, NothingThatIsReachableIsFreed) {
     };
     std::vector<u32> plain;
     while (!stop) {
-      const u32 wanted = wanted_;
-      if (seen_[me] != wanted) {
-        contexts_[me].heap_state = 0;
-        seen_[me] = wanted;
-      }
-      if (gate_ || moves_ >= allowed_) {
+      begin_lease(me);
+      if (!may_work()) {
         std::this_thread::yield();
         continue;
       }
@@ -253,7 +168,7 @@ TEST_F(HeapCollectTest, NothingThatIsReachableIsFreed) {
       check(at);
       Field<Node>& from = g.at(at)->right;
       const Ref<Node> payload = from.acquire();
-      ++moves_;
+      ++work_;
       if (payload) {
         check(payload);
         from.publish(g, {});
@@ -310,7 +225,7 @@ TEST_F(HeapCollectTest, NothingThatIsReachableIsFreed) {
   threads_ = false;
   EXPECT_EQ(mistakes, 0U);
   EXPECT_GT(freed, 100U);
-  EXPECT_GT(moves_, kCollections);
+  EXPECT_GT(work_, kCollections);
   stops_ = true;
   collect();
   EXPECT_EQ(mistakes, 0U);

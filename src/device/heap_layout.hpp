@@ -111,8 +111,9 @@ inline constexpr u32 shift = 8;
 
 // Page::object.
 namespace object {
-inline constexpr u32 is = 1;      // the run is an object
-inline constexpr u32 marked = 2;  // which the collection under way has reached
+inline constexpr u32 is = 1;       // the run is an object
+inline constexpr u32 marked = 2;   // which the collection under way has reached
+inline constexpr u32 leaving = 4;  // of the first page of a slab: its objects are to move (heap_move.hpp)
 }  // namespace object
 
 // Phases of a collection (heap_collect.hpp). A worker sees one for a whole lease at least.
@@ -122,15 +123,16 @@ inline constexpr u32 clearing = 1;  // marks are removed
 inline constexpr u32 guarding = 2;  // references that are overwritten are marked
 inline constexpr u32 marking = 3;   // also, new objects are born marked
 inline constexpr u32 sweeping = 4;  // new objects are born marked
+inline constexpr u32 moving = 5;    // an object stays where it is from the first load of a reference to it on
 }  // namespace phase
-static_assert(phase::rest + 1 == kHeapAtRest);
+static_assert(phase::rest + 1 == kHeapAtRest && phase::moving + 1 == kHeapMoves);
 
 // What the heap knows of a page.
 struct alignas(32) Page {
   u32 kind;
   u32 next;        // of a slab in a list: number of the next one's first page, or 0
   u32 listed;      // 1: the slab is in a list of slabs that may have room, or about to be
-  u32 object;      // of a run
+  u32 object;      // of a run, or a slab
   u64 summary[2];  // of a slab: a bit for each word that has room; who clears it has taken the word
 };
 static_assert(sizeof(Page) == 32);
@@ -207,6 +209,11 @@ struct alignas(128) HeapHeader {
   u64 marked;     // objects that the collection under way has reached
   u64 freed;      // and freed
   u64 freed_bytes;
+  // Changed by the collector while objects move.
+  u64 leaving;      // slabs that were chosen
+  u64 moved;        // objects
+  u64 moved_bytes;  // of their slots
+  u32 movable;      // 1: a type of objects that move was declared
 };
 inline constexpr u32 kMagic = 0x50484C44;  // "DLHP"
 static_assert(sizeof(HeapHeader) == 256 + 512 + 256 + 128);

@@ -66,6 +66,17 @@ DWELL_DEVICE void set_link(const Heap& heap, u32 unit, u32 next) {
 
 DWELL_DEVICE TypeRecord* types_of(const Heap& heap) { return heap.table<TypeRecord>(heap.header().type_table); }
 
+// The type of an object; null: it has no references, or none of the types that are known.
+DWELL_DEVICE const TypeRecord* record_of(const Heap& heap, u32 unit) {
+  const u32 type = load<Order::relaxed, Scope::device>(&header_at(heap, unit).type);
+  return type == 0 || type > kMostTypes ? nullptr : types_of(heap) + (type - 1);
+}
+// An object's elements that have references: 1, unless it is an array.
+DWELL_DEVICE u32 elements_of(const Heap& heap, const TypeRecord& record, u32 unit) {
+  if (record.stride == 0) return 1;
+  return load<Order::relaxed, Scope::device>(reinterpret_cast<const u32*>(heap.at_unit(unit) + record.at[0]) - 2);
+}
+
 // Returns the number of a type; 0: it has not been declared. Called by any lanes of a warp.
 DWELL_DEVICE u32 find_type(Context* context, u64 key) {
   if (context->heap == 0) return 0;
@@ -95,6 +106,7 @@ DWELL_DEVICE_COLD u32 declare_type(Context* context, const TypeRecord* type) {
       const u32* const from = reinterpret_cast<const u32*>(type);
       u32* const to = reinterpret_cast<u32*>(place);
       for (u32 word = 2; word < sizeof(TypeRecord) / 4; ++word) store<Order::relaxed, Scope::device>(to + word, from[word]);
+      if (type->moves != 0) fetch_or<Order::relaxed>(&heap.header().movable, 1U);
       fetch_add<Order::acq_rel>(&heap.header().types, 1U);
     }
     return at + 1;

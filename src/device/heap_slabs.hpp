@@ -148,6 +148,7 @@ DWELL_DEVICE void begin(const Heap& heap, u32 number, const Class& of, u32 slab)
   for (u32 i = 0; i < 1U << of.page_shift; ++i)
     store<Order::relaxed, Scope::device>(&heap.page(slab + i).kind, (number + 1) | i << kind::shift);
   Page& page = heap.page(slab);
+  store<Order::relaxed, Scope::device>(&page.object, 0U);
   // Release all of this to take_word. A late caller with the page's number may still try: it finds no bit until here.
   fence<Scope::device>();
   fetch_or<Order::acq_rel>(&page.summary[1], all_words(of, 1));
@@ -202,6 +203,19 @@ DWELL_DEVICE bool trim_list(const Heap& heap, u32 number, u32 at) {
   return any;
 }
 
+// Begins a walk if none is under way, `now` being HeapHeader::walks as it was loaded.
+DWELL_DEVICE bool begin_walk(const Heap& heap, u32 now) {
+  return (now & 1U) == 0 && compare_exchange<Order::acq_rel>(&heap.header().walks, now, now + 1) == now;
+}
+// Ends it. `any`: it has given slabs back.
+DWELL_DEVICE void end_walk(const Heap& heap, bool any) {
+  HeapHeader& header = heap.header();
+  const u32 number = load<Order::relaxed, Scope::device>(&header.walks) + 1;
+  // Released with `walks`.
+  if (any) store<Order::relaxed, Scope::device>(&header.fruitful, number);
+  fetch_add<Order::acq_rel>(&header.walks, 1U);
+}
+
 // Gives back the pages of all empty slabs. Called when pages are short. One caller walks at a time; whoever comes meanwhile waits for a
 // walk that begins after its call, at most two. Returns whether slabs have been given back since HeapHeader::walks was `before`.
 template <class Unused = void>
@@ -219,18 +233,28 @@ DWELL_DEVICE_COLD bool trim(const Heap& heap, u32 before) {
   for (u32 round = 0;; ++round) {
     const u32 now = load<Order::acquire, Scope::device>(&header.walks);
     if (static_cast<i32>(now - enough) >= 0) return static_cast<i32>(load<Order::relaxed, Scope::device>(&header.fruitful) - before) > 0;
-    if ((now & 1U) == 0 && compare_exchange<Order::acq_rel>(&header.walks, now, now + 1) == now) break;
+    if (begin_walk(heap, now)) break;
     pause_briefly(round);
   }
   bool any = false;
-  for (u32 number = 0; number < kClasses; ++number)
-    for (u32 at = 0; at < header.shards; ++at)
-      if (trim_list(heap, number, at)) any = true;
-  // Released with `walks`.
-  const u32 number = load<Order::relaxed, Scope::device>(&header.walks) + 1;
-  if (any) store<Order::relaxed, Scope::device>(&header.fruitful, number);
-  fetch_add<Order::acq_rel>(&header.walks, 1U);
+  for (u32 i = 0; i < kClasses * header.shards; ++i)
+    if (trim_list(heap, i / header.shards, i % header.shards)) any = true;
+  end_walk(heap, any);
   return any || static_cast<i32>(load<Order::relaxed, Scope::device>(&header.fruitful) - before) > 0;
+}
+
+// The same by a group together, which nobody waits for.
+template <class Unused = void>
+DWELL_DEVICE_COLD void trim_all(const Heap& heap) {
+  const HeapHeader& header = heap.header();
+  if (thread_rank() == 0)
+    for (u32 round = 0; !begin_walk(heap, load<Order::acquire, Scope::device>(&header.walks)); ++round) pause_briefly(round);
+  sync_group();
+  bool any = false;
+  for (u32 i = thread_rank(); i < kClasses * header.shards; i += kGroupThreads)
+    if (trim_list(heap, i / header.shards, i % header.shards)) any = true;
+  any = any_in_group(any);
+  if (thread_rank() == 0) end_walk(heap, any);
 }
 
 // Takes pages, for which it may have to wait for the host. 0: there are none.

@@ -8,14 +8,17 @@
 
 // The heap's functions: linked with an image whose operators call them. All are called by any lanes of a warp, but for the last, which a
 // group calls together.
-#define DWELL_HEAP_FUNCTIONS(function)                                                                                                     \
-  function(dwell::u32, allocate, (dwell::device::Context * context, dwell::u64 bytes), (context, bytes)) function(                         \
-      dwell::i32, free, (dwell::device::Context * context, dwell::u32 unit), (context, unit))                                              \
-      function(dwell::u32, find_type, (dwell::device::Context * context, dwell::u64 key), (context, key)) function(                        \
-          dwell::u32, declare_type, (dwell::device::Context * context, const dwell::device::TypeRecord* type), (context, type))            \
-          function(dwell::u32, make_object, (dwell::device::Context * context, dwell::u64 bytes, dwell::u32 type), (context, bytes, type)) \
-              function(void, before_store, (dwell::device::Context * context, dwell::u32 unit), (context, unit))                           \
-                  function(void, collect, (dwell::device::Context * context, const dwell::device::Collect& what), (context, what))
+// clang-format off
+#define DWELL_HEAP_FUNCTIONS(function) \
+  function(dwell::u32, allocate, (dwell::device::Context * context, dwell::u64 bytes), (context, bytes)) \
+  function(dwell::i32, free, (dwell::device::Context * context, dwell::u32 unit), (context, unit)) \
+  function(dwell::u32, find_type, (dwell::device::Context * context, dwell::u64 key), (context, key)) \
+  function(dwell::u32, declare_type, (dwell::device::Context * context, const dwell::device::TypeRecord* type), (context, type)) \
+  function(dwell::u32, make_object, (dwell::device::Context * context, dwell::u64 bytes, dwell::u32 type), (context, bytes, type)) \
+  function(void, before_store, (dwell::device::Context * context, dwell::u32 unit), (context, unit)) \
+  function(dwell::u32, resolve, (dwell::device::Context * context, dwell::u32 unit), (context, unit)) \
+  function(void, collect, (dwell::device::Context * context, const dwell::device::Collect& what), (context, what))
+// clang-format on
 
 namespace dwell {
 
@@ -107,10 +110,26 @@ struct Maker<T, true> {
   }
 };
 
+// A reference that a worker has loaded, while objects may move: where the object is, which stays there from now on. One test otherwise.
+template <bool moves>
+struct Loaded {
+  static DWELL_DEVICE u32 unit(Context*, u32 unit) { return unit; }
+};
+template <>
+struct Loaded<true> {
+  static DWELL_DEVICE u32 unit(Context* context, u32 unit) {
+    // Also of a worker that does not know the phase yet: 0.
+    return context->heap_state - kHeapAtRest < kHeapMoves - kHeapAtRest ? unit : HeapCalls::resolve(context, unit);
+  }
+};
+
 // While a collection runs, the objects that a task was given stay.
 template <class T>
 struct KeepArgument<Ref<T>> {
-  static DWELL_DEVICE void note(Context* context, const u32* word) { Note<ObjectOf<T>::is, void>::argument(context, *word); }
+  static DWELL_DEVICE void note(Context* context, const u32* word) {
+    Note<ObjectOf<T>::is, void>::argument(context, *word);
+    Loaded<MovesOf<T>::value>::unit(context, *word);
+  }
 
  private:
   template <bool is_object, class Unused>
@@ -171,20 +190,37 @@ struct Initial<T, true> {
 }  // namespace device
 
 template <class T>
+DWELL_DEVICE Ref<T> Field<T>::get(Group g) const {
+  return Ref<T>::at(device::Loaded<device::MovesOf<T>::value>::unit(device::HeapCalls::context(g), stored().unit()));
+}
+template <class T>
+DWELL_DEVICE Ref<T> Field<T>::acquire(Group g) const {
+  const u32 unit = device::load<device::Order::acquire, device::Scope::device>(&unit_);
+  return Ref<T>::at(device::Loaded<device::MovesOf<T>::value>::unit(device::HeapCalls::context(g), unit));
+}
+template <class T>
 DWELL_DEVICE void Field<T>::set(Group g, Ref<T> ref) {
-  device::guard(g, get().unit(), ref.unit());
+  device::guard(g, stored().unit(), ref.unit());
   device::store<device::Order::relaxed, device::Scope::device>(&unit_, ref.unit());
 }
 template <class T>
 DWELL_DEVICE void Field<T>::publish(Group g, Ref<T> ref) {
-  device::guard(g, get().unit(), ref.unit());
+  device::guard(g, stored().unit(), ref.unit());
   device::store<device::Order::release, device::Scope::device>(&unit_, ref.unit());
 }
 template <class T>
 DWELL_DEVICE Ref<T> Field<T>::compare_exchange(Group g, Ref<T> expected, Ref<T> desired) {
   // Before the exchange, whether or not that succeeds.
   device::guard(g, expected.unit(), desired.unit());
-  return Ref<T>::at(device::compare_exchange<device::Order::acq_rel>(&unit_, expected.unit(), desired.unit()));
+  u32 before = expected.unit();
+  for (;;) {
+    const u32 seen = device::compare_exchange<device::Order::acq_rel>(&unit_, before, desired.unit());
+    if (seen == before) return expected;
+    const u32 now = device::Loaded<device::MovesOf<T>::value>::unit(device::HeapCalls::context(g), seen);
+    // The field may still name the place that the expected object has left.
+    if (now == seen || now != expected.unit()) return Ref<T>::at(now);
+    before = seen;
+  }
 }
 
 DWELL_DEVICE Ref<void> Group::try_allocate(u64 bytes, u32 alignment) const {

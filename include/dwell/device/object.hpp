@@ -23,13 +23,15 @@ struct TypeRecord {
   u16 stride;               // bytes of an element; 0: the type is no array
   u16 at[kMostReferences];  // where they are, in bytes from the object's begin; of an array, in its first element
   char name[kTypeName];
+  u32 moves;  // 1: Heap::compact may move its objects
+  u32 reserved;
 };
-static_assert(sizeof(TypeRecord) == 120, "host and device agree on the layout");
+static_assert(sizeof(TypeRecord) == 128, "host and device agree on the layout");
 
 // An object's first bytes.
 struct ObjectHeader {
   u32 type;  // number of its type
-  u32 link;  // of an object that the collector has yet to visit: the next one
+  u32 link;  // of an object that the collector has yet to visit: the next one. Of one that may move: see src/device/heap_move.hpp
 };
 static_assert(sizeof(ObjectHeader) == 8, "host and device agree on the layout");
 
@@ -60,19 +62,20 @@ struct Places {
 
 // The record of a type with these places, counted from its first member; `element`: bytes of an element, of an array.
 template <class T, u32 count>
-DWELL_HOST_DEVICE TypeRecord type_record(const char* name, const Places<count>& places, u32 used, u32 element = 0) {
+DWELL_HOST_DEVICE TypeRecord type_record(const char* name, const Places<count>& places, u32 used, bool moves, u32 element = 0) {
   static_assert(count <= kMostReferences + 1, "a type of the heap has 24 references at most");
   TypeRecord record{};
   record.bytes = static_cast<u32>(kBeforeMembers<T> + sizeof(T));
   record.count = static_cast<u16>(used);
   record.stride = static_cast<u16>(element);
+  record.moves = moves ? 1 : 0;
   for (u32 i = 0; i < used; ++i) record.at[i] = static_cast<u16>(kBeforeMembers<T> + places.at[i]);
   for (u32 i = 0; i + 1 < kTypeName && name[i] != 0; ++i) record.name[i] = name[i];
   // FNV-1a (Fowler, Noll, Vo), by words of what tells types apart.
   u64 key = 0xCBF29CE484222325ULL;
   for (u32 i = 0; i < kTypeName; ++i) key = (key ^ static_cast<u8>(record.name[i])) * 0x100000001B3ULL;
   for (u32 i = 0; i < used; ++i) key = (key ^ record.at[i]) * 0x100000001B3ULL;
-  key = ((key ^ record.bytes) * 0x100000001B3ULL ^ record.stride) * 0x100000001B3ULL;
+  key = ((key ^ record.bytes) * 0x100000001B3ULL ^ (record.stride | record.moves << 16U)) * 0x100000001B3ULL;
   record.key = key == 0 ? 1 : key;
   return record;
 }
@@ -93,6 +96,16 @@ struct ObjectOf {
   static DWELL_HOST_DEVICE TypeRecord record() { return dwell_object_record(static_cast<T*>(nullptr)); }
 };
 
+// T was declared by DWELL_MOVABLE.
+template <class T, bool is_object = ObjectOf<T>::is>
+struct MovesOf {
+  static constexpr bool value = false;
+};
+template <class T>
+struct MovesOf<T, true> {
+  static constexpr bool value = ObjectOf<T>::record().moves != 0;
+};
+
 // Bytes between a reference to a T and the T.
 template <class T, bool is_object = ObjectOf<T>::is>
 struct Before {
@@ -105,6 +118,7 @@ struct Before<T, true> {
 
 // Context::heap_state: of the phases of a collection (heap_layout.hpp) the worker's, plus 1.
 DWELL_CONSTANT u32 kHeapAtRest = 1;
+DWELL_CONSTANT u32 kHeapMoves = 6;
 
 }  // namespace device
 
@@ -121,13 +135,24 @@ class Field {
   // NOLINTNEXTLINE(google-explicit-constructor): members are initialised from references
   DWELL_HOST_DEVICE Field(Ref<T> ref) : unit_(ref.unit()) {}
 
-  // Returns the reference. By any thread.
-  DWELL_DEVICE Ref<T> get() const { return Ref<T>::at(device::load<device::Order::relaxed, device::Scope::device>(&unit_)); }
+  // Returns the reference. By any thread of an operator.
+  DWELL_DEVICE Ref<T> get(Group g) const;
+  // The same of a type whose objects do not move. By any thread, also of the host in a copy of the object.
+  DWELL_DEVICE Ref<T> get() const {
+    static_assert(!device::MovesOf<T>::value, "objects of this type move: field.get(g) in operators, field.stored() in a copy on the host");
+    return stored();
+  }
+  // Returns the reference as it is stored, in a copy of an object that the host has read. The object that it names may have moved.
+  DWELL_DEVICE Ref<T> stored() const { return Ref<T>::at(device::load<device::Order::relaxed, device::Scope::device>(&unit_)); }
   // Overwrites the reference. By any thread of an operator; of threads that may do so at the same time, one wins.
   DWELL_DEVICE void set(Group g, Ref<T> ref);
   // The same among tasks that run at the same time: whoever gets the reference by acquire sees what was stored before publish. On a GPU
   // they cost more.
-  DWELL_DEVICE Ref<T> acquire() const { return Ref<T>::at(device::load<device::Order::acquire, device::Scope::device>(&unit_)); }
+  DWELL_DEVICE Ref<T> acquire(Group g) const;
+  DWELL_DEVICE Ref<T> acquire() const {
+    static_assert(!device::MovesOf<T>::value, "objects of this type move: field.acquire(g)");
+    return Ref<T>::at(device::load<device::Order::acquire, device::Scope::device>(&unit_));
+  }
   DWELL_DEVICE void publish(Group g, Ref<T> ref);
   // Stores `desired` if `expected` is there. Returns what was there. Acquires and releases.
   DWELL_DEVICE Ref<T> compare_exchange(Group g, Ref<T> expected, Ref<T> desired);
@@ -163,11 +188,11 @@ using Root = Ref<Cell<T>>;
 
 template <class T>
 DWELL_HOST_DEVICE device::TypeRecord dwell_object_record(Cell<T>*) {
-  return device::type_record<Cell<T>>("cell", device::Places<1>{{0}}, 1);
+  return device::type_record<Cell<T>>("cell", device::Places<1>{{0}}, 1, false);
 }
 template <class T>
 DWELL_HOST_DEVICE device::TypeRecord dwell_object_record(Array<T>*) {
-  return device::type_record<Array<T>>("array", device::Places<1>{{sizeof(Array<T>)}}, 1, sizeof(Field<T>));
+  return device::type_record<Array<T>>("array", device::Places<1>{{sizeof(Array<T>)}}, 1, device::MovesOf<T>::value, sizeof(Field<T>));
 }
 
 }  // namespace dwell
@@ -175,14 +200,18 @@ DWELL_HOST_DEVICE device::TypeRecord dwell_object_record(Array<T>*) {
 // Declares a type whose objects the collector frees, and its references: DWELL_OBJECT(Node, left, right). Stands behind the type, in its
 // namespace, before its first use; the same in each operator that uses it, and in the host's program. All references of the type to objects
 // are of the type dwell::Field<T>, and all are named; none: DWELL_OBJECT(Leaf).
-#define DWELL_OBJECT(...) DWELL_OBJECT_PICK(__VA_ARGS__, )
-#define DWELL_OBJECT_PICK(Type, ...)                                                                                        \
+#define DWELL_OBJECT(...) DWELL_OBJECT_PICK(false, __VA_ARGS__, )
+// The same for a type whose objects Heap::compact may move, so that memory of which little is used can be given back. In operators, fields
+// that refer to it are loaded by get(g) and acquire(g). A reference to such an object stands in objects, handles and arguments of tasks
+// alone: in a buffer, a structure or a variable of the host it may be out of date.
+#define DWELL_MOVABLE(...) DWELL_OBJECT_PICK(true, __VA_ARGS__, )
+#define DWELL_OBJECT_PICK(moves, Type, ...)                                                                                 \
   __attribute__((unused)) DWELL_HOST_DEVICE dwell::device::TypeRecord dwell_object_record(Type*) {                          \
     static_assert(__is_trivially_copyable(Type), "objects of the heap are moved as bytes: the type is trivially copyable"); \
     static_assert(alignof(Type) <= 16, "the heap aligns objects to 16 bytes at most");                                      \
     return dwell::device::type_record<Type>(                                                                                \
         #Type, dwell::device::Places<DWELL_OBJECT_COUNT(__VA_ARGS__) + 1>{{DWELL_OBJECT_PLACES(Type, __VA_ARGS__) 0}},      \
-        DWELL_OBJECT_COUNT(__VA_ARGS__));                                                                                   \
+        DWELL_OBJECT_COUNT(__VA_ARGS__), moves);                                                                            \
   }                                                                                                                         \
   static_assert(dwell::device::ObjectOf<Type>::is, "DWELL_OBJECT stands before the first use of the type")
 // Each list of members ends with an empty one.

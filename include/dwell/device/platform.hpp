@@ -15,6 +15,7 @@
 //   DWELL_EXPORT_FUNCTION    one that others find by its name
 //   DWELL_EXPORT_CONSTANT    (type, name): begins such a constant
 //   DWELL_OFFSET_OF          (type, member): offsetof, a constant
+//   DWELL_RACY               a function that copies what others may change meanwhile, and whose caller then drops the copy
 //   DWELL_UNROLL, DWELL_UNROLL_BY_4, DWELL_UNROLL_NOT, DWELL_UNROLL_AT_MOST(count, most)
 //                            stand before a loop whose steps the compiler is to repeat: all, four at a time, none, all or else four
 //   DWELL_INDEPENDENT_STEPS  stands before a loop whose steps do not depend on each other through memory, even where pointers might alias

@@ -22,6 +22,7 @@
   const type name
 
 #define DWELL_OFFSET_OF(type, member) __builtin_offsetof(type, member)
+#define DWELL_RACY __attribute__((no_sanitize("thread")))
 #define DWELL_UNROLL
 #define DWELL_UNROLL_BY_4
 #define DWELL_UNROLL_NOT

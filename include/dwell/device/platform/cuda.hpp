@@ -16,6 +16,7 @@
 
 // The compiler's own word for it: NVRTC has neither offsetof nor the builtin of others.
 #define DWELL_OFFSET_OF(type, member) __INTADDR__(&(static_cast<type*>(nullptr)->member))
+#define DWELL_RACY
 #define DWELL_UNROLL _Pragma("unroll")
 #define DWELL_UNROLL_BY_4 _Pragma("unroll 4")
 #define DWELL_UNROLL_NOT _Pragma("unroll 1")

@@ -1,0 +1,27 @@
+// The parts of a collection, and of a move of objects, that the host asks for: Collect::verb.
+#pragma once
+
+#include <dwell/device/platform.hpp>
+
+namespace dwell::device::heap::verb {
+
+inline constexpr u32 phase = 0;  // sets the phase to `first`
+inline constexpr u32 clear = 1;  // removes the marks in pages [first, end), a part each group, and forgets what was to be visited
+// Marks `units`, which may be any numbers, the handles in [first, end), and what the arena's tasks name. While objects move: makes them
+// stay.
+inline constexpr u32 roots = 2;
+inline constexpr u32 visit = 3;      // visits objects for a while; until time is over
+inline constexpr u32 sweep = 4;      // frees objects without a mark in pages [first, end)
+inline constexpr u32 hold = 5;       // stores `units` in the handles from `first` on
+inline constexpr u32 scan = 6;       // as `roots` what words of the arena name, from byte `first` to `end`
+inline constexpr u32 look = 7;       // only tells, as all do: see collect
+inline constexpr u32 threshold = 8;  // sets HeapHeader::threshold to `first`
+// Of pages [first, end): chooses slabs of whose slots units[0] hundredths at most are used, every units[1]-th one at most; moves their
+// objects; changes the references to these; gives back what they have left (heap_move.hpp).
+inline constexpr u32 choose = 9;
+inline constexpr u32 move = 10;
+inline constexpr u32 renew = 11;
+inline constexpr u32 release = 12;
+inline constexpr u32 trim = 13;  // gives back the pages of empty slabs; by one group
+
+}  // namespace dwell::device::heap::verb
