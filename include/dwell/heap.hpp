@@ -81,6 +81,17 @@ struct HeapCollection {
   std::chrono::nanoseconds marking{0};  // from the first root to the last object, a part of `duration`
 };
 
+// Counts of one compaction.
+struct HeapCompaction {
+  HeapCollection collected;       // the collection that it begins with
+  std::uint64_t moved = 0;        // objects
+  std::uint64_t moved_bytes = 0;  // of their slots
+  std::uint64_t freed_bytes = 0;  // of pages that any size class may have now
+  std::uint32_t slices = 0;       // parts that it took, with those of the collection
+  std::chrono::nanoseconds duration{0};
+  std::chrono::nanoseconds moving{0};  // behind the collection, a part of `duration`
+};
+
 // An object that the host holds: the collector keeps it, and what it leads to, as long as a copy of the handle lives. May outlive the
 // runtime. Copies may be made and dropped in any thread.
 template <class T>
@@ -132,10 +143,17 @@ class Heap {
     auto [unit, entry] = make_object(device::ObjectOf<T>::record(), std::as_bytes(std::span(&value, 1)));
     return Handle<T>(Ref<T>::at(unit), std::move(entry));
   }
-  // Holds an object that is reachable at the time of the call.
+  // Holds an object that is reachable at the time of the call, of a type whose objects do not move.
   template <class T>
   Handle<T> hold(Ref<T> ref) {
+    static_assert(!device::MovesOf<T>::value, "objects of this type move: hold what a field of an object refers to");
     return Handle<T>(ref, hold_unit(ref.unit()));
+  }
+  // Holds what a field of an object refers to, which a handle or a root keeps; a handle of nothing if the field refers to nothing.
+  template <class T, class U>
+  Handle<U> hold(Ref<T> object, Field<U> T::*field) {
+    auto [unit, entry] = hold_field(object.unit(), offset_of(field));
+    return Handle<U>(Ref<U>::at(unit), std::move(entry));
   }
   // Returns the root of this name: an object with one reference, which the heap holds for ever. Operators take it as an argument: see
   // Root. The same name gives the same root.
@@ -146,9 +164,7 @@ class Heap {
   // Overwrites a reference in an object, as Field::publish.
   template <class T, class U>
   void set(Ref<T> object, Field<U> T::*field, Ref<U> ref) {
-    alignas(T) const std::byte place[sizeof(T)] = {};
-    const auto* const at = reinterpret_cast<const std::byte*>(&(reinterpret_cast<const T*>(place)->*field));
-    store_unit(object.unit(), device::Before<T>::bytes + static_cast<std::uint32_t>(at - place), ref.unit());
+    store_unit(object.unit(), offset_of(field), ref.unit());
   }
 
   // Frees all objects that were unreachable at the call: no root, no handle, no argument of a task in flight (also of nodes of graphs), and
@@ -157,6 +173,10 @@ class Heap {
   // Returns when that is done; tasks run meanwhile. Waits for the tasks that run at the call, and for a few later ones. Also throws
   // errc::unsupported while the calling thread captures.
   HeapCollection collect();
+  // Collects, moves objects of types that DWELL_MOVABLE declares out of slabs of which little is used, and gives the pages of empty slabs
+  // back, so that all size classes may have them. Objects that a handle, an argument of a task in flight, or a running task names do not
+  // move. Returns when that is done; tasks run meanwhile, and none waits. Throws as `collect`.
+  HeapCompaction compact();
 
   // Allocates uninitialised memory. `alignment`: a power of two of at most 4096.
   Ref<void> allocate(std::size_t bytes, std::size_t alignment = 16) { return Ref<void>::at(allocate_units(1, bytes, alignment).front()); }
@@ -210,6 +230,14 @@ class Heap {
   };
   Made make_object(const device::TypeRecord& type, std::span<const std::byte> value);
   std::shared_ptr<void> hold_unit(std::uint32_t unit);
+  Made hold_field(std::uint32_t object, std::uint32_t offset);
+  // Where a field is, from the begin of its object.
+  template <class T, class U>
+  static std::uint32_t offset_of(Field<U> T::*field) {
+    alignas(T) const std::byte place[sizeof(T)] = {};
+    const auto* const at = reinterpret_cast<const std::byte*>(&(reinterpret_cast<const T*>(place)->*field));
+    return device::Before<T>::bytes + static_cast<std::uint32_t>(at - place);
+  }
   Ref<void> root_unit(std::string_view name);
   void store_unit(std::uint32_t object, std::uint32_t offset, std::uint32_t unit);
 

@@ -337,7 +337,7 @@ DWELL_DEVICE void forget_visits(const Heap& heap, const Collect& what) {
   store<Order::relaxed, Scope::device>(&header.moved_bytes, u64{0});
 }
 
-// Does a part of a collection, or of a move. Called by a group together; phase, hold, threshold, trim by one group alone.
+// Does a part of a collection. Called by a group together; phase, hold, threshold by one group alone.
 template <class Unused = void>
 DWELL_DEVICE_COLD void collect(Context* context, const Collect& what) {
   if (context->heap == 0) return;
@@ -365,26 +365,11 @@ DWELL_DEVICE_COLD void collect(Context* context, const Collect& what) {
     case verb::scan:
       mark_words(heap, context, what, pointer_to_global<const u32>(context->arena + what.first), (what.end - what.first) / 4);
       break;
-    case verb::choose:
-    case verb::move:
-    case verb::renew:
-    case verb::release: move_part(heap, context, what); break;
-    case verb::trim: slabs::trim_all(heap); break;
     default: break;
   }
   if (what.result == nullptr || what.group != 0) return;
   const u64 left = left_to_visit(heap);
-  if (thread_rank() != 0) return;
-  what.result[0] = left;
-  what.result[1] = load<Order::relaxed, Scope::device>(&header.marked);
-  what.result[2] = load<Order::relaxed, Scope::device>(&header.freed);
-  what.result[3] = load<Order::relaxed, Scope::device>(&header.freed_bytes);
-  what.result[4] = load<Order::relaxed, Scope::device>(&header.used);
-  what.result[5] = load<Order::relaxed, Scope::device>(&header.top);
-  what.result[6] = load<Order::relaxed, Scope::device>(&header.leaving);
-  what.result[7] = load<Order::relaxed, Scope::device>(&header.moved);
-  what.result[8] = load<Order::relaxed, Scope::device>(&header.moved_bytes);
-  what.result[9] = load<Order::relaxed, Scope::device>(&header.movable);
+  if (thread_rank() == 0) tell(heap, left, what.result);
 }
 
 }  // namespace dwell::device::heap

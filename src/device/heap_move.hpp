@@ -125,7 +125,8 @@ DWELL_DEVICE bool close(const Heap& heap, u32 number, const Class& of, u32 slab)
 }
 
 // Chooses a slab if `hundredths` of its slots at most are used, by objects that may move. Called by all lanes together.
-DWELL_DEVICE void choose_slab(const Heap& heap, u32 number, const Class& of, u32 slab, u32 hundredths) {
+template <class Unused = void>
+DWELL_DEVICE_COLD void choose_slab(const Heap& heap, u32 number, const Class& of, u32 slab, u32 hundredths) {
   if (load<Order::relaxed, Scope::device>(&slabs::counts_of(heap, number).slabs) < 2) return;
   if (!may_be_left(heap, of, slab, of.slots * hundredths / 100) || !close(heap, number, of, slab)) return;
   for (u32 word = lane(); word < of.words; word += kLanes)
@@ -181,7 +182,8 @@ DWELL_DEVICE bool move_object(const Heap& heap, const Class& of, u32 from, const
 }
 
 // Moves the objects of a chosen slab, as far as there is room. Called by all lanes together.
-DWELL_DEVICE u32 leave_slab(const Heap& heap, u32 number, const Class& of, u32 slab, u32 caller, Room* room) {
+template <class Unused = void>
+DWELL_DEVICE_COLD u32 leave_slab(const Heap& heap, u32 number, const Class& of, u32 slab, u32 caller, Room* room) {
   u32 moved = 0;
   for (u32 word = 0; word < of.words; ++word)
     for (u32 rest = broadcast(load<Order::relaxed, Scope::device>(heap.objects(slab, of) + word)); rest != 0;) {
@@ -214,7 +216,8 @@ DWELL_DEVICE void renew(const Heap& heap, u32* field, u32 most_pages) {
 }
 
 // Changes every `step`-th reference of an object from `first` on. `bytes`: of its slot; an array that is being made does not know its size.
-DWELL_DEVICE void renew_object(const Heap& heap, u32 unit, u64 bytes, u32 first, u32 step, u32 most_pages) {
+template <class Unused = void>
+DWELL_DEVICE_COLD void renew_object(const Heap& heap, u32 unit, u64 bytes, u32 first, u32 step, u32 most_pages) {
   const TypeRecord* const record = record_of(heap, unit);
   if (record == nullptr || record->count == 0) return;
   const u64 most = record->stride == 0 ? 1 : bytes <= record->bytes ? 0 : (bytes - record->bytes) / record->stride;
@@ -224,7 +227,8 @@ DWELL_DEVICE void renew_object(const Heap& heap, u32 unit, u64 bytes, u32 first,
       renew(heap, reinterpret_cast<u32*>(heap.at_unit(unit) + record->at[i] + static_cast<u64>(element) * record->stride), most_pages);
 }
 
-DWELL_DEVICE void renew_slab(const Heap& heap, const Class& of, u32 slab, u32 most_pages) {
+template <class Unused = void>
+DWELL_DEVICE_COLD void renew_slab(const Heap& heap, const Class& of, u32 slab, u32 most_pages) {
   const bool left = (load<Order::relaxed, Scope::device>(&heap.page(slab).object) & object::leaving) != 0;
   for (u32 word = lane(); word < of.words; word += kLanes)
     for (u32 objects = load<Order::acquire, Scope::device>(heap.objects(slab, of) + word); objects != 0; objects &= objects - 1) {
@@ -237,7 +241,8 @@ DWELL_DEVICE void renew_slab(const Heap& heap, const Class& of, u32 slab, u32 mo
 // ---- The end ----
 
 // Gives back what the objects of a chosen slab have left. Called by all lanes together.
-DWELL_DEVICE u32 release_slab(const Heap& heap, const Class& of, u32 slab) {
+template <class Unused = void>
+DWELL_DEVICE_COLD u32 release_slab(const Heap& heap, const Class& of, u32 slab) {
   if (lane() == 0) fetch_and<Order::acq_rel>(&heap.page(slab).object, ~object::leaving);
   sync_lanes();
   u32 moved = 0;
@@ -259,9 +264,8 @@ DWELL_DEVICE u32 release_slab(const Heap& heap, const Class& of, u32 slab) {
 
 // ---- Parts ----
 
-// Does the part of a move that Collect::verb names on the slabs and runs in pages [first, end).
-template <class Unused = void>
-DWELL_DEVICE_COLD void move_part(const Heap& heap, Context* context, const Collect& what) {
+// Does the part that Collect::verb names on the slabs and runs in pages [first, end). Called by a group together.
+DWELL_DEVICE void move_in_pages(const Heap& heap, const Context* context, const Collect& what) {
   HeapHeader& header = heap.header();
   const u32 warps = kGroupThreads / kLanes;
   const u32 warp = what.group * warps + thread_rank() / kLanes;
@@ -275,7 +279,7 @@ DWELL_DEVICE_COLD void move_part(const Heap& heap, Context* context, const Colle
     if ((kind & kind::mask) == kind::run && what.verb == verb::renew && (is & object::is) != 0)
       renew_object(heap, page << kPageUnitsShift, static_cast<u64>(kind >> kind::shift) * kPageBytes, lane(), kLanes, context->heap_pages);
     if (number >= kClasses || kind >> kind::shift != 0) continue;
-    const Class of = header.classes[number];
+    const Class& of = header.classes[number];
     const bool left = (is & object::leaving) != 0;
     if (what.verb == verb::choose && !left && (page >> of.page_shift) % what.units[1] == 0)
       choose_slab(heap, number, of, page, what.units[0]);
@@ -290,6 +294,19 @@ DWELL_DEVICE_COLD void move_part(const Heap& heap, Context* context, const Colle
   if (moved == 0) return;
   fetch_add<Order::relaxed>(&header.moved, moved);
   fetch_add<Order::relaxed>(&header.moved_bytes, bytes);
+}
+
+// Does a part of a move. Called by a group together; trim by one group alone.
+template <class Unused = void>
+DWELL_DEVICE_COLD void move_objects(Context* context, const Collect& what) {
+  if (context->heap == 0) return;
+  if (context->heap_state == 0) enter(context);
+  const Heap heap{pointer_to_global<u8>(context->heap)};
+  if (what.verb == verb::trim)
+    slabs::trim_all(heap);
+  else
+    move_in_pages(heap, context, what);
+  if (what.result != nullptr && what.group == 0 && thread_rank() == 0) tell(heap, 0, what.result);
 }
 
 }  // namespace dwell::device::heap

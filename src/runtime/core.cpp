@@ -172,6 +172,12 @@ HeapCollection Core::collect_heap() {
   return collector_->collect();
 }
 
+HeapCompaction Core::compact_heap() {
+  check_open();
+  if (Recorder::of(this) != nullptr) throw Error(errc::unsupported, "capture: Heap::compact runs now: call it outside");
+  return collector_->compact();
+}
+
 void Core::read_heap(std::uint32_t unit, std::size_t offset, std::span<std::byte> bytes) {
   check_open();
   backend_->copy_to_host(bytes.data(), heap_->address_of(unit, offset, bytes.size()), bytes.size());

@@ -157,8 +157,9 @@ class Core {
   // The operators that work on the heap for the host, each defined at the first call. Throws as Registry::define.
   std::shared_ptr<detail::DefinitionState> heap_operator(HeapOperator which);
   Collector& collector() { return *collector_; }
-  // As Heap::collect.
+  // As Heap::collect and compact.
   HeapCollection collect_heap();
+  HeapCompaction compact_heap();
   // Copies bytes of the heap, as Heap::read and write.
   void read_heap(std::uint32_t unit, std::size_t offset, std::span<std::byte> bytes);
   void write_heap(std::uint32_t unit, std::size_t offset, std::span<const std::byte> bytes);

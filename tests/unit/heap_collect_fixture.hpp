@@ -17,9 +17,12 @@ class HeapCollectFixture : public HeapFixture {
 
   // Does a part of a collection, as the last worker.
   void part(u32 verb, u64 first = 0, u64 end = 0, const std::vector<u32>& units = {}) {
-    u64 result[10] = {};
-    Collect what{verb, 0, 1, ticks_, first, end, units.data(), units.size(), result};
-    heap::collect(&contexts_[workers_ - 1], what);
+    u64 result[heap::kTold] = {};
+    const Collect what{verb, 0, 1, ticks_, first, end, units.data(), units.size(), result};
+    if (verb < heap::verb::first_of_move)
+      heap::collect(&contexts_[workers_ - 1], what);
+    else
+      heap::move_objects(&contexts_[workers_ - 1], what);
     left_ = result[0];
     freed_ = result[2];
     leaving_ = result[6];

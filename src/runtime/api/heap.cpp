@@ -18,6 +18,7 @@ using Free = Operator<void(Span<const std::uint32_t>)>;
 
 using Make = Operator<void(std::uint32_t, std::uint32_t, Span<const std::uint64_t>, Span<std::uint32_t>)>;
 using Hold = Operator<void(std::uint32_t, Span<const std::uint32_t>)>;
+using HoldField = Operator<void(std::uint32_t, std::uint32_t, std::uint32_t, Span<std::uint32_t>)>;
 using Store = Operator<void(std::uint32_t, std::uint32_t, std::uint32_t)>;
 
 // One of the heap's operators: the definition's first instance, which owns the whole.
@@ -99,6 +100,21 @@ std::shared_ptr<void> Heap::hold_unit(std::uint32_t unit) {
   return owner;
 }
 
+Heap::Made Heap::hold_field(std::uint32_t object, std::uint32_t offset) {
+  const auto core = this->core();
+  static_cast<void>(core->heap().address_of(object, offset, sizeof(object)));  // refuses what is no reference
+  const HoldField hold(Runtime::handle_of(operator_of(*core, runtime::HeapOperator::hold_field)));
+  const std::shared_ptr<runtime::Handles> handles = core->collector().handles();
+  const std::uint32_t entry = handles->take();
+  std::shared_ptr<void> owner = owned(handles, entry);
+  const Buffer<std::uint32_t> held = runtime_->allocate<std::uint32_t>(1, Memory::host);
+  runtime_->submit(hold, object, offset, entry, held).wait();
+  std::uint32_t unit = 0;
+  held.read(std::span(&unit, 1));
+  if (unit == 0) owner = nullptr;
+  return {unit, std::move(owner)};
+}
+
 Ref<void> Heap::root_unit(std::string_view name) {
   const auto core = this->core();
   return core->collector().root(std::string(name), [this] {
@@ -115,6 +131,8 @@ void Heap::store_unit(std::uint32_t object, std::uint32_t offset, std::uint32_t 
 }
 
 HeapCollection Heap::collect() { return core()->collect_heap(); }
+
+HeapCompaction Heap::compact() { return core()->compact_heap(); }
 
 HeapStatistics Heap::statistics() const {
   const auto core = this->core();

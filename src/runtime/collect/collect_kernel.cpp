@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "jit/source/embedded.hpp"
@@ -11,12 +12,14 @@ namespace dwell::runtime {
 
 namespace {
 
+// A program has one kernel, so that what marks objects needs no more registers than that takes. 12 groups a multiprocessor: 40 registers a
+// thread, which are free beside the loop.
 constexpr const char* kText = R"(#include "device/heap_collect.hpp"
 #include "device/heap_context.hpp"
 
-extern "C" __global__ void __launch_bounds__(dwell::kGroupThreads)
-dwell_collect(dwell::u64 heap, dwell::u64 arena, dwell::u64 first, dwell::u64 end, const dwell::u32* units, dwell::u64 unit_count,
-              dwell::u64* told, dwell::u32 verb, dwell::u32 ticks) {
+extern "C" __global__ void __launch_bounds__(dwell::kGroupThreads, 12)
+dwell_@(dwell::u64 heap, dwell::u64 arena, dwell::u64 first, dwell::u64 end, const dwell::u32* units, dwell::u64 unit_count,
+        dwell::u64* told, dwell::u32 verb, dwell::u32 ticks) {
   __shared__ dwell::device::Context context;
   for (dwell::u32 word = threadIdx.x; word < sizeof(context) / 4; word += dwell::kGroupThreads)
     reinterpret_cast<dwell::u32*>(&context)[word] = 0;
@@ -26,7 +29,7 @@ dwell_collect(dwell::u64 heap, dwell::u64 arena, dwell::u64 first, dwell::u64 en
     dwell::device::heap::begin(&context, heap, 0);
   }
   __syncthreads();
-  dwell::device::heap::collect(&context, {verb, blockIdx.x, gridDim.x, ticks, first, end, units, unit_count, told});
+  dwell::device::heap::@(&context, {verb, blockIdx.x, gridDim.x, ticks, first, end, units, unit_count, told});
 }
 )";
 constexpr std::uint32_t kThreads = 128;  // kGroupThreads on CUDA
@@ -38,7 +41,12 @@ void hold(backend::Backend& backend, std::unique_ptr<backend::Allocation>* memor
 
 }  // namespace
 
-Source CollectKernel::source() { return Source(kText, "dwell/heap_collect.cu"); }
+Source CollectKernel::source(Work work) {
+  const std::string name = work == Work::collect ? "collect" : "move_objects";
+  std::string text;
+  for (const char each : std::string_view(kText)) each == '@' ? text += name : text += each;
+  return Source(text, "dwell/heap_" + name + ".cu");
+}
 
 CompileOptions CollectKernel::options() {
   CompileOptions options{.flags = {"--device-as-default-execution-space"}};
@@ -56,7 +64,7 @@ void CollectKernel::drop() noexcept {
 }
 
 void CollectKernel::prepare() {
-  if (module_ == nullptr) module_ = kernels_.compile(source(), options());
+  if (module_ == nullptr) module_ = kernels_.compile(source(work_), options());
 }
 
 void CollectKernel::run(const Part& part, std::uint32_t groups, std::uint64_t heap, std::uint64_t arena, std::span<std::uint64_t> told) {

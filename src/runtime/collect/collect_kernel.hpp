@@ -1,4 +1,4 @@
-// The parts of collections on a GPU: a kernel beside the loop does them.
+// The parts of collections and moves on a GPU: kernels beside the loop do them.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,9 @@ class CollectKernel {
     // Launches the only kernel of a program, and returns when it has ended.
     std::function<void(const Module& module, const LaunchConfig& config, std::span<const detail::LaunchArgument> arguments)> run;
   };
-  explicit CollectKernel(Kernels kernels) : kernels_(std::move(kernels)) {}
+  // What it does parts of: a collection, or a move (device/heap_parts.hpp).
+  enum class Work : std::uint8_t { collect, move };
+  CollectKernel(Kernels kernels, Work work) : kernels_(std::move(kernels)), work_(work) {}
   ~CollectKernel();
   CollectKernel(const CollectKernel&) = delete;
   CollectKernel& operator=(const CollectKernel&) = delete;
@@ -48,13 +50,14 @@ class CollectKernel {
   // Compiles and loads the kernel, unless it is there. Throws errc::compile_failed, errc::device_lost, errc::closed.
   void prepare();
   // Its text, and how it is compiled.
-  static Source source();
+  static Source source(Work work);
   static CompileOptions options();
   // Releases the program. Nothing runs.
   void drop() noexcept;
 
  private:
   const Kernels kernels_;
+  const Work work_;
   Module module_;
   void* stream_ = nullptr;
   std::unique_ptr<backend::Allocation> told_;

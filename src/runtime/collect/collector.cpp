@@ -27,11 +27,14 @@ constexpr std::chrono::milliseconds kFirstPatience{100};
 constexpr std::chrono::milliseconds kMostPatience{10'000};
 constexpr auto kLooks = std::chrono::milliseconds(1);
 constexpr auto kLooksAtRest = std::chrono::milliseconds(20);
+constexpr auto kIdle = std::chrono::milliseconds(200);                      // of a loop, before the heap is compacted
+constexpr std::uint64_t kPagesToCompact = 64;                               // in use at least
 constexpr std::uint64_t kPagesAtFirst = (64ULL << 20U) / heap::kPageBytes;  // that may be in use before the first collection
 
 }  // namespace
 
-Collector::Collector(Parts parts) : parts_(std::move(parts)), kernel_(parts_.kernels) {}
+Collector::Collector(Parts parts)
+    : parts_(std::move(parts)), kernel_(parts_.kernels, CollectKernel::Work::collect), mover_(parts_.kernels, CollectKernel::Work::move) {}
 
 Collector::~Collector() {
   stop();
@@ -48,6 +51,7 @@ void Collector::finish() noexcept {
   if (thread.joinable()) thread.join();
   const Lock lock(mutex_);
   kernel_.drop();
+  mover_.drop();
 }
 
 void Collector::watch() {
@@ -70,22 +74,37 @@ void Collector::prepare() {
 
 void Collector::watch_heap(const std::stop_token& stop) {
   prepare();
+  auto busy = std::chrono::steady_clock::now();  // when the loop was seen at work for the last time
+  bool rested = false;                           // the heap was looked at since then
   while (!stop.stop_requested() && !stopped_.load()) {
-    if (!parts_.heap.take_wish_to_collect()) {
-      std::this_thread::sleep_for(parts_.device.keeper().asleep() ? kLooksAtRest : kLooks);
+    const bool asleep = parts_.device.keeper().asleep();
+    const bool wanted = parts_.heap.take_wish_to_collect();
+    const auto now = std::chrono::steady_clock::now();
+    if (!asleep) busy = now;
+    rested = rested && asleep;
+    if (!wanted && (rested || now - busy < kIdle)) {
+      std::this_thread::sleep_for(asleep ? kLooksAtRest : kLooks);
       continue;
     }
     try {
-      collect();
+      if (wanted)
+        collect();
+      else
+        compact_at_rest();
     } catch (const Error& error) {
       if (error.kind() == errc::closed || error.kind() == errc::device_lost || stopped_.load()) return;  // which others report
       if (parts_.warn) parts_.warn(std::string("the heap was not collected: ") + error.what());
     }
+    rested = !wanted;
   }
 }
 
 HeapCollection Collector::collect() {
   const Lock lock(mutex_);
+  return collect_locked();
+}
+
+HeapCollection Collector::collect_locked() {
   const auto begin = std::chrono::steady_clock::now();
   HeapCollection done;
   try {
@@ -93,7 +112,7 @@ HeapCollection Collector::collect() {
   } catch (const Error&) {
     // Nothing more is freed. The next collection removes all marks first.
     try {
-      part(verb::phase, phase::rest, 0, 1);
+      if (!moving_) part(verb::phase, phase::rest, 0, 1);
     } catch (const Error&) {
       static_cast<void>(0);  // the first one tells more
     }
@@ -108,6 +127,7 @@ HeapCollection Collector::collect() {
 
 HeapCollection Collector::collect_now() {
   slices_ = 0;
+  if (moving_) finish_moving();
   clear_handles();
   enter(phase::clearing);
   walk(verb::clear);
@@ -128,12 +148,89 @@ HeapCollection Collector::collect_now() {
   part(verb::phase, phase::sweeping, 0, 1);
   walk(verb::sweep);
   const Told told = part(verb::phase, phase::rest, 0, 1);
+  set_threshold(told.used);
+  return {.marked = told.marked, .freed = told.freed, .freed_bytes = told.freed_bytes, .slices = slices_, .marking = marking};
+}
+
+HeapCompaction Collector::compact() {
+  const Lock lock(mutex_);
+  const auto begin = std::chrono::steady_clock::now();
+  HeapCompaction done = compact_now(collect_locked());
+  done.duration = std::chrono::steady_clock::now() - begin;
+  return done;
+}
+
+HeapCompaction Collector::compact_now(const HeapCollection& collected) {
+  const auto begin = std::chrono::steady_clock::now();
+  const Told before = part(verb::look, 0, 0, 1);
+  if (before.movable != 0) {
+    // Without many free pages, objects of a fourth of the slabs go to the others first.
+    if (parts_.heap.most_pages() - std::min<std::uint64_t>(parts_.heap.most_pages(), before.used) < before.used / 2) move_objects(75, 4);
+    // The emptiest slabs first: they fill the others.
+    for (const std::uint32_t hundredths : {25U, 50U, 80U}) move_objects(hundredths, 1);
+  }
+  const Told after = part(verb::trim, 0, 0, 1);
+  set_threshold(after.used);
+  return {.collected = collected,
+          .moved = after.moved,
+          .moved_bytes = after.moved_bytes,
+          .freed_bytes = (before.used - std::min(before.used, after.used)) * heap::kPageBytes,
+          .slices = slices_,
+          .moving = std::chrono::steady_clock::now() - begin};
+}
+
+void Collector::compact_at_rest() {
+  const Lock lock(mutex_);
+  const Told now = part(verb::look, 0, 0, 1);
+  if (now.movable == 0 || now.used < parts_.heap.first_page() + kPagesToCompact) return;
+  const auto changes = [&] {
+    std::uint64_t all = 0;
+    for (const HeapClassStatistics& each : parts_.heap.statistics().classes) all += each.allocations + each.frees;
+    return all;
+  };
+  if (changes() == changes_) return;
+  const HeapCollection collected = collect_locked();
+  if (is_sparse()) compact_now(collected);
+  changes_ = changes();
+}
+
+bool Collector::is_sparse() const {
+  const HeapStatistics now = parts_.heap.statistics();
+  return now.live_bytes() < now.used / 5 * 4;
+}
+
+// The order of its steps: device/heap_move.hpp.
+void Collector::move_objects(std::uint32_t hundredths, std::uint32_t every) {
+  handshake();  // a worker may still link objects for the collection before
+  moving_ = true;
+  const std::uint64_t chosen = part(verb::look, 0, 0, 1).leaving;
+  const std::uint32_t choice[] = {hundredths, every};
+  walk(verb::choose, choice);
+  if (part(verb::look, 0, 0, 1).leaving == chosen) {
+    moving_ = false;
+    return;
+  }
+  enter(phase::moving);
+  mark_roots();
+  walk(verb::move);
+  finish_moving();
+}
+
+// After an error a later call finishes what an earlier one has begun: every step may be done twice.
+void Collector::finish_moving() {
+  walk(verb::renew);
+  handshake();
+  part(verb::phase, phase::rest, 0, 1);
+  walk(verb::release);
+  moving_ = false;
+}
+
+void Collector::set_threshold(std::uint64_t used) {
   // The next one begins when the heap has twice as many pages in use as now, and before it is full.
   const std::uint64_t most = parts_.heap.most_pages();
-  const std::uint64_t next = std::min(std::max(told.used * 2, told.used + kPagesAtFirst),
-                                      std::max(told.used + (most - std::min(most, told.used)) / 2, most / 4 * 3));
+  const std::uint64_t next =
+      std::min(std::max(used * 2, used + kPagesAtFirst), std::max(used + (most - std::min(most, used)) / 2, most / 4 * 3));
   part(verb::threshold, next, 0, 1);
-  return {.marked = told.marked, .freed = told.freed, .freed_bytes = told.freed_bytes, .slices = slices_, .marking = marking};
 }
 
 void Collector::check() const {
@@ -155,16 +252,16 @@ Collector::Told Collector::part_here(const CollectKernel::Part& part) {
   *context_ = {};
   context_->arena = parts_.device.arena().at_rest([](const backend::Allocation& memory) { return memory.device(); });
   heap::begin(context_.get(), parts_.heap.address(), 0);
-  u64 words[kTold] = {};
+  u64 words[heap::kTold] = {};
   const device::Collect collect{part.verb, 0, 1, part.ticks, part.first, part.end, part.units.data(), part.units.size(), words};
-  heap::collect(context_.get(), collect);
+  part.verb < verb::first_of_move ? heap::collect(context_.get(), collect) : heap::move_objects(context_.get(), collect);
   return std::bit_cast<Told>(words);
 }
 
 Collector::Told Collector::part_there(const CollectKernel::Part& part, std::uint32_t groups) {
-  std::array<std::uint64_t, kTold> words{};
-  const auto run = [&](std::uint64_t arena)
-                       DWELL_THREAD_SAFETY(no_thread_safety_analysis) { kernel_.run(part, groups, parts_.heap.address(), arena, words); };
+  std::array<std::uint64_t, heap::kTold> words{};
+  CollectKernel& kernel = part.verb < verb::first_of_move ? kernel_ : mover_;
+  const auto run = [&](std::uint64_t arena) { kernel.run(part, groups, parts_.heap.address(), arena, words); };
   // Tasks lie in the arena, which does not move then.
   if (part.verb == verb::roots || part.verb == verb::scan)
     parts_.device.arena().at_rest([&](const backend::Allocation& memory) { run(memory.device()); });
@@ -184,13 +281,13 @@ void Collector::enter(std::uint32_t next) {
   handshake();
 }
 
-void Collector::walk(std::uint32_t what) {
+void Collector::walk(std::uint32_t what, std::span<const std::uint32_t> units) {
   const std::uint64_t first = parts_.heap.first_page();
   const std::uint64_t end = part(verb::look, 0, 0, 1).top;
   const std::uint64_t step = groups() * kPagesOfSlice;
   // Clearing forgets what was to be visited too, so there is always one part.
   for (std::uint64_t page = first; page == first || page < end; page += step)
-    part(what, page, std::min(page + step, std::max(end, first)), groups());
+    part(what, page, std::min(page + step, std::max(end, first)), groups(), units);
 }
 
 void Collector::clear_handles() {

@@ -26,8 +26,9 @@
 
 namespace dwell::runtime {
 
-// Leads collections: one when it is asked for, and one when the heap has grown beyond a threshold, on a thread of its own. On a GPU all
-// work on the heap is done by a kernel beside the loop, on the CPU by the thread that collects. Members may be called from any thread.
+// Leads collections: one when it is asked for, and one when the heap has grown beyond a threshold, on a thread of its own, which also
+// compacts a sparse heap when the loop rests. On a GPU all work on the heap is done by kernels beside the loop, on the CPU by the thread
+// that collects. Members may be called from any thread.
 class Collector {
  public:
   struct Parts {
@@ -45,6 +46,9 @@ class Collector {
 
   // Collects, and returns when everything that was unreachable at the call is freed. Waits for running tasks. Throws as Runtime::submit.
   HeapCollection collect();
+  // Collects, then moves objects out of slabs of which little is used, and gives back the pages of empty slabs. Returns when all that is
+  // done. Throws as Runtime::submit.
+  HeapCompaction compact();
   // Starts the thread that collects when the heap is full, unless it runs.
   void watch();
   // Lets no collection begin any more, and cuts off the one under way between two of its tasks.
@@ -79,12 +83,25 @@ class Collector {
     std::uint64_t marked = 0;
     std::uint64_t freed = 0;
     std::uint64_t freed_bytes = 0;
-    std::uint64_t used = 0;  // pages
-    std::uint64_t top = 0;   // page behind the last one that was ever in use
+    std::uint64_t used = 0;     // pages
+    std::uint64_t top = 0;      // page behind the last one that was ever in use
+    std::uint64_t leaving = 0;  // slabs that objects leave
+    std::uint64_t moved = 0;
+    std::uint64_t moved_bytes = 0;
+    std::uint64_t movable = 0;  // 1: there is a type whose objects move
   };
-  static constexpr std::size_t kTold = sizeof(Told) / sizeof(std::uint64_t);
 
+  HeapCollection collect_locked() DWELL_REQUIRES(mutex_);
   HeapCollection collect_now() DWELL_REQUIRES(mutex_);
+  // Moves objects out of slabs of whose slots `hundredths` are used at most; of those, out of every `every`-th at most.
+  void move_objects(std::uint32_t hundredths, std::uint32_t every) DWELL_REQUIRES(mutex_);
+  void finish_moving() DWELL_REQUIRES(mutex_);
+  // Says when the next collection begins by itself, with so many pages in use now.
+  void set_threshold(std::uint64_t used) DWELL_REQUIRES(mutex_);
+  HeapCompaction compact_now(const HeapCollection& collected) DWELL_REQUIRES(mutex_);
+  // Collects and compacts if the heap has changed since the last time, and a fifth of it is not used.
+  void compact_at_rest();
+  bool is_sparse() const;
   void watch_heap(const std::stop_token& stop);
   // Compiles the kernel before it is needed: a heap may fill within that second.
   void prepare();
@@ -97,8 +114,9 @@ class Collector {
   void enter(std::uint32_t next) DWELL_REQUIRES(mutex_);
   // Waits until all tasks that run now have ended.
   void handshake();
-  void walk(std::uint32_t what) DWELL_REQUIRES(mutex_);
+  void walk(std::uint32_t what, std::span<const std::uint32_t> units = {}) DWELL_REQUIRES(mutex_);
   void clear_handles() DWELL_REQUIRES(mutex_);
+  // Marks what handles and arguments name; while objects move, makes it stay.
   void mark_roots() DWELL_REQUIRES(mutex_);
   void visit_all() DWELL_REQUIRES(mutex_);
   std::uint32_t groups() const;
@@ -109,8 +127,11 @@ class Collector {
   std::atomic<bool> stopped_{false};
   Mutex mutex_;  // held during a collection
   CollectKernel kernel_ DWELL_GUARDED_BY(mutex_);
+  CollectKernel mover_ DWELL_GUARDED_BY(mutex_);
+  bool moving_ DWELL_GUARDED_BY(mutex_) = false;  // a move has begun that is not finished
   std::unique_ptr<device::Context> context_ DWELL_GUARDED_BY(mutex_);
   std::uint32_t slices_ DWELL_GUARDED_BY(mutex_) = 0;
+  std::uint64_t changes_ DWELL_GUARDED_BY(mutex_) = 0;  // allocations and frees until the heap was looked at when the loop rested
   std::atomic<std::uint64_t> count_{0};
   mutable Mutex last_mutex_;
   HeapCollection last_ DWELL_GUARDED_BY(last_mutex_);

@@ -6,8 +6,8 @@
 
 namespace dwell::runtime {
 
-enum class HeapOperator : std::uint8_t { allocate, free, make, hold, store };
-inline constexpr std::size_t kHeapOperators = 5;
+enum class HeapOperator : std::uint8_t { allocate, free, make, hold, hold_field, store };
+inline constexpr std::size_t kHeapOperators = 6;
 
 // The host's own allocations and frees are tasks of these operators.
 inline constexpr const char* kHeapAllocate = R"(
@@ -52,6 +52,21 @@ DWELL_OPERATOR(dwell_heap_hold)(dwell::Group g, dwell::u32 handle, dwell::Span<c
   dwell::device::HeapCalls::collect(dwell::device::HeapCalls::context(g), hold);
 }
 )";
+// Holds what a reference in an object names, and tells where that is.
+inline constexpr const char* kHeapHoldField = R"(
+DWELL_OPERATOR(dwell_heap_hold_field)(dwell::Group g, dwell::u32 object, dwell::u32 offset, dwell::u32 handle, dwell::Span<dwell::u32> unit) {
+  dwell::device::Context* const context = dwell::device::HeapCalls::context(g);
+  if (g.rank() == 0) {
+    const dwell::u32 stored = dwell::device::load<dwell::device::Order::acquire, dwell::device::Scope::device>(
+        reinterpret_cast<const dwell::u32*>(g.at(dwell::Ref<dwell::u8>::at(object)) + offset));
+    unit[0] = dwell::device::Loaded<true>::unit(context, stored);
+    dwell::device::HeapCalls::before_store(context, unit[0]);
+  }
+  g.sync();
+  const dwell::device::Collect hold{5, 0, 1, 0, handle, handle + 1, unit.data(), 1, nullptr};
+  dwell::device::HeapCalls::collect(context, hold);
+}
+)";
 // Overwrites a reference in an object.
 inline constexpr const char* kHeapStore = R"(
 DWELL_OPERATOR(dwell_heap_store)(dwell::Group g, dwell::u32 object, dwell::u32 offset, dwell::u32 unit) {
@@ -69,6 +84,7 @@ inline constexpr HeapText kHeapTexts[kHeapOperators] = {{"dwell_heap_allocate", 
                                                         {"dwell_heap_free", kHeapFree},
                                                         {"dwell_heap_make", kHeapMake},
                                                         {"dwell_heap_hold", kHeapHold},
+                                                        {"dwell_heap_hold_field", kHeapHoldField},
                                                         {"dwell_heap_store", kHeapStore}};
 
 }  // namespace dwell::runtime
