@@ -267,12 +267,9 @@ DWELL_DEVICE_COLD void mark_roots(const Heap& heap, Context* context, const Coll
 
 // ---- Slabs ----
 
-// Clears the marks of a slab's word, or frees its objects without one.
+// Frees a word's objects without a mark; returns them.
 DWELL_DEVICE u32 sweep_word(const Heap& heap, const Class& of, u32 slab, u32 word) {
-  // Before the marks: see make_object.
-  const u32 objects = load<Order::acquire, Scope::device>(heap.objects(slab, of) + word);
-  if (objects == 0) return 0;
-  const u32 dead = objects & ~load<Order::acquire, Scope::device>(heap.marks(slab, of) + word);
+  const u32 dead = objects_without_mark(heap, of, slab, word);
   if (dead == 0) return 0;
   fetch_and<Order::relaxed>(heap.objects(slab, of) + word, ~dead);
   fence<Scope::device>();
@@ -303,12 +300,8 @@ DWELL_DEVICE_COLD void walk(const Heap& heap, const Collect& what) {
     if (number >= kClasses || kind >> kind::shift != 0) continue;
     const Class of = header.classes[number];
     u32 swept = 0;
-    for (u32 word = lane(); word < of.words; word += kLanes) {
-      if (sweeps)
-        swept += ones(sweep_word(heap, of, page, word));
-      else
-        store<Order::relaxed, Scope::device>(heap.marks(page, of) + word, 0U);
-    }
+    if (!sweeps) clear_marks(heap, of, page);
+    for (u32 word = lane(); word < of.words && sweeps; word += kLanes) swept += ones(sweep_word(heap, of, page, word));
     if (swept == 0) continue;
     fetch_add<Order::relaxed>(&slabs::counts_of(heap, number).swept, static_cast<u64>(swept));
     freed += swept;

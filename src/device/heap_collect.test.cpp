@@ -157,7 +157,7 @@ TEST_F(HeapCollectTest, NothingThatIsReachableIsFreed) {
     while (!stop) {
       begin_lease(me);
       if (!may_work()) {
-        std::this_thread::yield();
+        wait_a_little();
         continue;
       }
       // A task. Its only references are those that it loads and makes. Others move references at the same time.

@@ -2,12 +2,12 @@
 //
 // Only objects of types that DWELL_MOVABLE declares move, and only those that nobody has loaded a reference to meanwhile. The host leads:
 //
-//   choosing   slabs are chosen of which few slots are used, all by such objects. Their free slots are taken, the links of their objects
-//              (ObjectHeader::link) become 0
+//   clearing   handshake, then all marks are removed, so that an object with one was made while objects move. Slabs are chosen of which few
+//              slots are used, all by such objects. Their free slots are taken, the links of their objects (ObjectHeader::link) become 0
 //   moving     handshake: from now on, who loads a reference to an object of a chosen slab makes its link `stays`. Then what handles of the
 //              host and arguments of tasks name is made to stay too. The other objects are copied, one after the other; a copy counts when
 //              the link has changed from 0 to its place. Who loads a reference later gets the new place. Then all references in objects
-//              are changed
+//              without a mark are changed; the others have been made with new ones
 //   rest       behind a handshake, since a worker may load a reference and then read the phase. What objects have left is given back
 //
 // A task has no address of an object but of those whose references it has loaded, made, or got as arguments. So nobody has the address of
@@ -215,14 +215,13 @@ DWELL_DEVICE void renew(const Heap& heap, u32* field, u32 most_pages) {
   if (now > link::stays) compare_exchange<Order::acq_rel>(field, before, now);
 }
 
-// Changes every `step`-th reference of an object from `first` on. `bytes`: of its slot; an array that is being made does not know its size.
+// Changes every `step`-th reference of an object from `first` on.
 template <class Unused = void>
-DWELL_DEVICE_COLD void renew_object(const Heap& heap, u32 unit, u64 bytes, u32 first, u32 step, u32 most_pages) {
+DWELL_DEVICE_COLD void renew_object(const Heap& heap, u32 unit, u32 first, u32 step, u32 most_pages) {
   const TypeRecord* const record = record_of(heap, unit);
   if (record == nullptr || record->count == 0) return;
-  const u64 most = record->stride == 0 ? 1 : bytes <= record->bytes ? 0 : (bytes - record->bytes) / record->stride;
   const u32 elements = elements_of(heap, *record, unit);
-  for (u32 element = first; element < elements && element < most; element += step)
+  for (u32 element = first; element < elements; element += step)
     for (u32 i = 0; i < record->count; ++i)
       renew(heap, reinterpret_cast<u32*>(heap.at_unit(unit) + record->at[i] + static_cast<u64>(element) * record->stride), most_pages);
 }
@@ -231,10 +230,10 @@ template <class Unused = void>
 DWELL_DEVICE_COLD void renew_slab(const Heap& heap, const Class& of, u32 slab, u32 most_pages) {
   const bool left = (load<Order::relaxed, Scope::device>(&heap.page(slab).object) & object::leaving) != 0;
   for (u32 word = lane(); word < of.words; word += kLanes)
-    for (u32 objects = load<Order::acquire, Scope::device>(heap.objects(slab, of) + word); objects != 0; objects &= objects - 1) {
+    for (u32 objects = objects_without_mark(heap, of, slab, word); objects != 0; objects &= objects - 1) {
       const u32 unit = unit_of(of, slab, (word << of.word_shift) + trailing_zeros(objects));
       if (left && link_of(heap, unit) > link::stays) continue;
-      renew_object(heap, unit, of.units * u64{kUnit}, 0, 1, most_pages);
+      renew_object(heap, unit, 0, 1, most_pages);
     }
 }
 
@@ -276,13 +275,17 @@ DWELL_DEVICE void move_in_pages(const Heap& heap, const Context* context, const 
     const u32 kind = load<Order::acquire, Scope::device>(&heap.page(page).kind);
     const u32 is = load<Order::relaxed, Scope::device>(&heap.page(page).object);
     const u32 number = (kind & kind::mask) - 1;
-    if ((kind & kind::mask) == kind::run && what.verb == verb::renew && (is & object::is) != 0)
-      renew_object(heap, page << kPageUnitsShift, static_cast<u64>(kind >> kind::shift) * kPageBytes, lane(), kLanes, context->heap_pages);
+    if ((kind & kind::mask) == kind::run && what.verb == verb::choose && lane() == 0)
+      fetch_and<Order::relaxed>(&heap.page(page).object, ~object::marked);
+    if ((kind & kind::mask) == kind::run && what.verb == verb::renew && (is & (object::is | object::marked)) == object::is)
+      renew_object(heap, page << kPageUnitsShift, lane(), kLanes, context->heap_pages);
     if (number >= kClasses || kind >> kind::shift != 0) continue;
     const Class& of = header.classes[number];
     const bool left = (is & object::leaving) != 0;
-    if (what.verb == verb::choose && !left && (page >> of.page_shift) % what.units[1] == 0)
-      choose_slab(heap, number, of, page, what.units[0]);
+    if (what.verb == verb::choose) {
+      clear_marks(heap, of, page);
+      if (!left && (page >> of.page_shift) % what.units[1] == 0) choose_slab(heap, number, of, page, what.units[0]);
+    }
     if (what.verb == verb::move && left) leave_slab(heap, number, of, page, warp, &room);
     if (what.verb == verb::renew) renew_slab(heap, of, page, context->heap_pages);
     if (what.verb != verb::release || !left) continue;

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/unit/heap_collect_fixture.hpp"
+#include "tests/unit/sanitized.hpp"
 
 namespace dwell::device::heap_move_test {
 namespace {
@@ -102,7 +103,7 @@ TEST_F(HeapMoveTest, WhatATaskHasLoadedStays) {
   open(1024, 2);
   const Group g = group(0);
   const Ref<Node> list = sparse_list(10'000, 4);
-  handshake();
+  enter(heap::phase::clearing);
   on_all_pages(heap::verb::choose, {50, 1});
   EXPECT_GT(leaving_, 0U);
   enter(heap::phase::moving);
@@ -220,7 +221,7 @@ TEST_F(HeapMoveTest, NothingIsLostBesideWork) {
   constexpr u32 kWorkers = 2;
   constexpr u32 kLists = 4;  // of each worker
   constexpr u32 kNodes = 100;
-  constexpr u32 kMoves = 200;
+  constexpr u32 kMoves = kSanitized ? 40 : 200;
   open(2048, kWorkers + 1);
   seen_ = std::vector<std::atomic<u32>>(kWorkers);
   const Ref<Array<Node>> lists = group(0).make_array<Node>(kWorkers * kLists);
@@ -235,7 +236,7 @@ TEST_F(HeapMoveTest, NothingIsLostBesideWork) {
     while (!stop) {
       begin_lease(me);
       if (!may_work()) {
-        std::this_thread::yield();
+        wait_a_little();
         continue;
       }
       const u32 which = static_cast<u32>(random()) % kLists;
@@ -254,10 +255,10 @@ TEST_F(HeapMoveTest, NothingIsLostBesideWork) {
           Node& node = *g.at(at);
           if (node.number != --expected) ++mistakes;
           if (node.number >= kNodes) break;
-          if (random() % 64 == 0) std::this_thread::yield();
+          if (random() % 256 == 0) wait_a_little();
           const u64 before = load<Order::relaxed, Scope::device>(&node.writes);
           if (before != writes[which][node.number]++) ++mistakes;
-          if (random() % 64 == 0) std::this_thread::yield();
+          if (random() % 256 == 0) wait_a_little();
           store<Order::relaxed, Scope::device>(&node.writes, before + 1);
         }
       }

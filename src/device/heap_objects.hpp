@@ -56,6 +56,16 @@ DWELL_DEVICE_COLD bool mark_any(const Heap& heap, u32 unit, u32 most_pages) {
   return mark(heap, unit, most_pages);
 }
 
+DWELL_DEVICE u32 objects_without_mark(const Heap& heap, const Class& of, u32 slab, u32 word) {
+  // Before the marks: see make_object.
+  const u32 objects = load<Order::acquire, Scope::device>(heap.objects(slab, of) + word);
+  return objects == 0 ? 0 : objects & ~load<Order::acquire, Scope::device>(heap.marks(slab, of) + word);
+}
+// Called by all lanes together, while the slab keeps its class.
+DWELL_DEVICE void clear_marks(const Heap& heap, const Class& of, u32 slab) {
+  for (u32 word = lane(); word < of.words; word += kLanes) store<Order::relaxed, Scope::device>(heap.marks(slab, of) + word, 0U);
+}
+
 DWELL_DEVICE ObjectHeader& header_at(const Heap& heap, u32 unit) { return *reinterpret_cast<ObjectHeader*>(heap.at_unit(unit)); }
 DWELL_DEVICE u32 link_of(const Heap& heap, u32 unit) { return load<Order::relaxed, Scope::device>(&header_at(heap, unit).link); }
 DWELL_DEVICE void set_link(const Heap& heap, u32 unit, u32 next) {

@@ -20,8 +20,8 @@ inline constexpr u32 look = 7;       // only tells, as all do: see collect
 inline constexpr u32 threshold = 8;  // sets HeapHeader::threshold to `first`
 // Those from here on are parts of a move (heap_move.hpp).
 inline constexpr u32 first_of_move = 9;
-// Of pages [first, end): chooses slabs of whose slots units[0] hundredths at most are used, every units[1]-th one at most; moves their
-// objects; changes the references to these; gives back what they have left (heap_move.hpp).
+// Of pages [first, end): removes the marks and chooses slabs of whose slots units[0] hundredths at most are used, every units[1]-th one at
+// most; moves their objects; changes the references to these; gives back what they have left (heap_move.hpp).
 inline constexpr u32 choose = 9;
 inline constexpr u32 move = 10;
 inline constexpr u32 renew = 11;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <thread>
 #include <vector>
@@ -15,6 +16,8 @@ class HeapCollectFixture : public HeapFixture {
  protected:
   Group group(u32 worker) { return {&contexts_[worker], 0, 1}; }
 
+  // Leaves the processor to the thread that the caller waits for, also on a busy machine, where a yield does not.
+  static void wait_a_little() { std::this_thread::sleep_for(std::chrono::microseconds(20)); }
   // Does a part of a collection, as the last worker.
   void part(u32 verb, u64 first = 0, u64 end = 0, const std::vector<u32>& units = {}) {
     u64 result[heap::kTold] = {};
@@ -43,7 +46,7 @@ class HeapCollectFixture : public HeapFixture {
     allowed_ += 50;
     const u32 now = ++wanted_;
     for (u32 i = 0; i + 1 < workers_; ++i)
-      while (seen_[i] != now) std::this_thread::yield();
+      while (seen_[i] != now) wait_a_little();
   }
   // Called by a worker between two tasks.
   void begin_lease(u32 worker) {
@@ -56,7 +59,7 @@ class HeapCollectFixture : public HeapFixture {
   void let_work() {
     if (!threads_) return;
     allowed_ += 20;
-    while (work_ < allowed_) std::this_thread::yield();
+    while (work_ < allowed_) wait_a_little();
   }
   bool may_work() const { return !gate_ && work_ < allowed_; }
   void visit_all() {
@@ -93,7 +96,7 @@ class HeapCollectFixture : public HeapFixture {
   }
   // Moves objects out of slabs of which `hundredths` are used at most.
   void move_objects(u32 hundredths, const std::vector<u32>& roots = {}, u32 every = 1) {
-    handshake();
+    enter(heap::phase::clearing);
     on_all_pages(heap::verb::choose, {hundredths, every});
     enter(heap::phase::moving);
     part(heap::verb::roots, 0, heap_.header().handles, roots);

@@ -201,12 +201,13 @@ bool Collector::is_sparse() const {
 
 // The order of its steps: device/heap_move.hpp.
 void Collector::move_objects(std::uint32_t hundredths, std::uint32_t every) {
-  handshake();  // a worker may still link objects for the collection before
   moving_ = true;
+  enter(phase::clearing);
   const std::uint64_t chosen = part(verb::look, 0, 0, 1).leaving;
   const std::uint32_t choice[] = {hundredths, every};
   walk(verb::choose, choice);
   if (part(verb::look, 0, 0, 1).leaving == chosen) {
+    part(verb::phase, phase::rest, 0, 1);
     moving_ = false;
     return;
   }
