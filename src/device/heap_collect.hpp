@@ -134,6 +134,7 @@ struct Visitor {
       if (load<Order::relaxed, Scope::device>(rests + at) == 0) continue;
       if (own != 0 && !publish(heap, own, seed * 0x9E3779B9U, 16)) return;
       own = exchange<Order::acq_rel>(rests + at, 0U);
+      if (own != 0) add<Order::relaxed>(&heap.header().rested, ~0U);
     }
   }
   // Visits every `step`-th of its elements from `first` on.
@@ -151,7 +152,9 @@ struct Visitor {
     if (own != 0) {
       u32* const rest = heap.table<u32>(header.chain_table) + header.chains + seed % header.rests;
       // Releases the links; pairs with take_rests.
-      if (compare_exchange<Order::acq_rel>(rest, 0U, own) != 0 && !publish(heap, own, seed, header.chains)) {
+      if (compare_exchange<Order::acq_rel>(rest, 0U, own) == 0) {
+        add<Order::relaxed>(&header.rested, 1U);
+      } else if (!publish(heap, own, seed, header.chains)) {
         while (own != 0) {
           const u32 unit = own;
           own = link_of(heap, unit);
@@ -204,9 +207,8 @@ DWELL_DEVICE u64 left_to_visit(const Heap& heap) {
   bool some = false;
   for (u32 line = thread_rank(); line < header.lines; line += kGroupThreads)
     some = some || load<Order::acquire, Scope::device>(&heap.table<MarkLine>(header.line_table)[line].first) != 0;
-  const u32* const rests = heap.table<u32>(header.chain_table) + header.chains;
-  for (u32 i = thread_rank(); i < header.rests; i += kGroupThreads) some = some || load<Order::acquire, Scope::device>(rests + i) != 0;
-  return (any_in_group(some) ? 1 : 0) + load<Order::acquire, Scope::device>(&header.published);
+  return (any_in_group(some) ? 1 : 0) + load<Order::acquire, Scope::device>(&header.published) +
+         load<Order::acquire, Scope::device>(&header.rested);
 }
 
 // ---- Roots ----
@@ -322,6 +324,7 @@ DWELL_DEVICE void forget_visits(const Heap& heap, const Collect& what) {
     store<Order::relaxed, Scope::device>(&heap.table<MarkLine>(header.line_table)[i].first, 0U);
   if (thread_of(what) != 0) return;
   store<Order::relaxed, Scope::device>(&header.published, 0U);
+  store<Order::relaxed, Scope::device>(&header.rested, 0U);
   store<Order::relaxed, Scope::device>(&header.marked, u64{0});
   store<Order::relaxed, Scope::device>(&header.freed, u64{0});
   store<Order::relaxed, Scope::device>(&header.freed_bytes, u64{0});

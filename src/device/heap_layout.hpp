@@ -214,6 +214,7 @@ struct alignas(128) HeapHeader {
   u64 moved;        // objects
   u64 moved_bytes;  // of their slots
   u32 movable;      // 1: a type of objects that move was declared
+  u32 rested;       // of the entries of chain_table behind the first `chains`, those in use
 };
 inline constexpr u32 kMagic = 0x50484C44;  // "DLHP"
 static_assert(sizeof(HeapHeader) == 256 + 512 + 256 + 128);
