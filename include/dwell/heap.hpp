@@ -39,10 +39,21 @@ struct HeapOptions {
   HeapChecks checks = HeapChecks::light;
 };
 
+// Counts of one collection.
+struct HeapCollection {
+  std::uint64_t marked = 0;       // objects that were found reachable, without those made meanwhile
+  std::uint64_t freed = 0;        // objects
+  std::uint64_t freed_bytes = 0;  // of their slots
+  std::uint32_t slices = 0;       // parts that it took
+  std::chrono::nanoseconds duration{0};
+  std::chrono::nanoseconds marking{0};  // from the first root to the last object, a part of `duration`
+};
+
 // Allocations of one size class.
 struct HeapClassStatistics {
   std::size_t size = 0;  // bytes of a slot
   std::uint64_t slabs = 0;
+  std::size_t bytes = 0;          // of these slabs, with their maps
   std::uint64_t slots = 0;        // of these slabs
   std::uint64_t live = 0;         // allocations
   std::uint64_t cached = 0;       // slots that workers keep at hand
@@ -54,13 +65,17 @@ struct HeapClassStatistics {
 
 // A snapshot of the heap. While operators allocate, numbers are of slightly different moments.
 struct HeapStatistics {
-  std::size_t reserved = 0;  // bytes that it may grow to
-  std::size_t mapped = 0;    // bytes that it has
-  std::size_t used = 0;      // bytes of these in slabs and in large allocations
-  std::size_t tables = 0;    // bytes of these for the heap's own tables
-  std::uint64_t large = 0;   // allocations larger than the largest class
-  std::uint64_t types = 0;   // of objects, that were made
-  std::uint64_t collections = 0;
+  std::size_t reserved = 0;       // bytes that it may grow to
+  std::size_t mapped = 0;         // bytes that it has
+  std::size_t used = 0;           // bytes of these in slabs and in large allocations
+  std::size_t tables = 0;         // bytes of these for the heap's own tables
+  std::size_t cached = 0;         // bytes of slots that workers keep at hand
+  std::size_t fragmented = 0;     // bytes of free slots: of use to their class alone, until their slab is empty
+  std::uint64_t large = 0;        // allocations larger than the largest class
+  std::size_t large_bytes = 0;    // of their pages
+  std::uint64_t types = 0;        // of objects, that were made
+  std::uint64_t collections = 0;  // since the heap was made
+  HeapCollection last;            // the last one
   std::vector<HeapClassStatistics> classes;
 
   // Bytes of live slots, of all classes.
@@ -69,16 +84,6 @@ struct HeapStatistics {
     for (const HeapClassStatistics& one : classes) all += one.live * one.size;
     return all;
   }
-};
-
-// Counts of one collection.
-struct HeapCollection {
-  std::uint64_t marked = 0;       // objects that were found reachable, without those made meanwhile
-  std::uint64_t freed = 0;        // objects
-  std::uint64_t freed_bytes = 0;  // of their slots
-  std::uint32_t slices = 0;       // parts that it took
-  std::chrono::nanoseconds duration{0};
-  std::chrono::nanoseconds marking{0};  // from the first root to the last object, a part of `duration`
 };
 
 // Counts of one compaction.

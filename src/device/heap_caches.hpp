@@ -35,6 +35,12 @@ struct Cache {
   }
 };
 
+// Changes a count of a cache. By the holder of the class's lock; the host may read it meanwhile.
+template <class T>
+DWELL_DEVICE void set_count(T* count, T value) {
+  store<Order::relaxed, Scope::device>(count, value);
+}
+
 // Finds the worker's caches. Threads that do so at the same time store the same values.
 template <class Unused = void>
 DWELL_DEVICE_COLD void enter(Context* context) {
@@ -95,7 +101,7 @@ DWELL_DEVICE_COLD u32 take_from_slabs(const Heap& heap, Context* context, const 
     if (lanes.rank >= served && turn < free) unit = unit_of(of, word.slab, first + nth_set(word.slots, turn));
     const u32 used = free < lanes.count - served ? free : lanes.count - served;
     served += used;
-    if (lanes.rank == 0) cache.of->taken += used;
+    if (lanes.rank == 0) set_count(&cache.of->taken, cache.of->taken + used);
     // What is left of the word goes to the stack, as far as it is kept.
     const u32 left = word.slots & ~lowest(word.slots, used);
     if (left == 0) continue;
@@ -103,7 +109,7 @@ DWELL_DEVICE_COLD u32 take_from_slabs(const Heap& heap, Context* context, const 
     for (u32 i = lanes.rank; i < ones(kept); i += lanes.count) cache.slots[i] = unit_of(of, word.slab, first + nth_set(kept, i));
     sync_in(lanes.mask);
     if (lanes.rank == 0) {
-      cache.of->count = ones(kept);
+      set_count(&cache.of->count, ones(kept));
       if (kept != left) slabs::give_back(heap, {word.slab, word.index, left & ~kept});
     }
   }
@@ -119,8 +125,8 @@ DWELL_DEVICE u32 take_slots(const Heap& heap, Context* context, const Lanes& lan
   u32 unit = lanes.rank < served ? cache.slots[have - 1 - lanes.rank] : 0;
   sync_in(lanes.mask);
   if (lanes.rank == 0) {
-    cache.of->count = have - served;
-    cache.of->taken += served;
+    set_count(&cache.of->count, have - served);
+    set_count(&cache.of->taken, cache.of->taken + served);
   }
   if (served < lanes.count) {
     const u32 other = take_from_slabs(heap, context, lanes, cache, number, served);
@@ -190,8 +196,8 @@ DWELL_DEVICE bool give_to_cache(Context* context, const Lanes& lanes, u32 number
   if (lanes.rank < kept) cache.slots[have + lanes.rank] = unit;
   sync_in(lanes.mask);
   if (lanes.rank == 0) {
-    cache.of->count = have + kept;
-    cache.of->given += lanes.count;
+    set_count(&cache.of->count, have + kept);
+    set_count(&cache.of->given, cache.of->given + lanes.count);
   }
   unlock(context, lanes, number);
   return lanes.rank < kept;

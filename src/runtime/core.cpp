@@ -178,6 +178,14 @@ HeapCompaction Core::compact_heap() {
   return collector_->compact();
 }
 
+HeapStatistics Core::heap_statistics() {
+  check_open();
+  HeapStatistics now = heap_->statistics();
+  now.collections = collector_->count();
+  now.last = collector_->last();
+  return now;
+}
+
 void Core::read_heap(std::uint32_t unit, std::size_t offset, std::span<std::byte> bytes) {
   check_open();
   backend_->copy_to_host(bytes.data(), heap_->address_of(unit, offset, bytes.size()), bytes.size());

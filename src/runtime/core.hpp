@@ -157,9 +157,10 @@ class Core {
   // The operators that work on the heap for the host, each defined at the first call. Throws as Registry::define.
   std::shared_ptr<detail::DefinitionState> heap_operator(HeapOperator which);
   Collector& collector() { return *collector_; }
-  // As Heap::collect and compact.
+  // As Heap::collect, compact, statistics.
   HeapCollection collect_heap();
   HeapCompaction compact_heap();
+  HeapStatistics heap_statistics();
   // Copies bytes of the heap, as Heap::read and write.
   void read_heap(std::uint32_t unit, std::size_t offset, std::span<std::byte> bytes);
   void write_heap(std::uint32_t unit, std::size_t offset, std::span<const std::byte> bytes);

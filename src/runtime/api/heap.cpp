@@ -134,12 +134,7 @@ HeapCollection Heap::collect() { return core()->collect_heap(); }
 
 HeapCompaction Heap::compact() { return core()->compact_heap(); }
 
-HeapStatistics Heap::statistics() const {
-  const auto core = this->core();
-  HeapStatistics now = core->heap().statistics();
-  now.collections = core->collector().count();
-  return now;
-}
+HeapStatistics Heap::statistics() const { return core()->heap_statistics(); }
 
 HeapVerification Heap::verify() { return core()->heap().verify(); }
 

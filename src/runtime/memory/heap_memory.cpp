@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "device/heap_census.hpp"
+#include "runtime/memory/heap_reader.hpp"
 
 namespace dwell::runtime {
 
@@ -203,38 +204,7 @@ std::uint64_t HeapMemory::address_of(std::uint32_t unit, std::size_t offset, std
 HeapStatistics HeapMemory::statistics() {
   Made& heap = made();
   const Lock lock(mutex_);
-  const std::uint64_t at = heap.region->device();
-  heap::HeapHeader header{};
-  std::vector<heap::ClassCounts> counts(heap::kClasses);
-  std::vector<heap::CacheOfClass> caches(std::size_t{workers_} * heap.header.warps * heap::kClasses);
-  const backend::HostCopy copies[] = {{&header, at, sizeof(header)},
-                                      {counts.data(), at + heap.header.count_table, counts.size() * sizeof(counts[0])},
-                                      {caches.data(), at + heap.header.cache_table, caches.size() * sizeof(caches[0])}};
-  backend_.copy_all_to_host(copies);
-  HeapStatistics result;
-  result.reserved = std::size_t{header.most_pages} * heap::kPageBytes;
-  result.mapped = std::size_t{header.pages} * heap::kPageBytes;
-  result.tables = std::size_t{header.first_page} * heap::kPageBytes;
-  result.used = std::size_t{header.used} * heap::kPageBytes - result.tables;
-  result.large = header.runs;
-  result.types = header.types;
-  for (std::uint32_t number = 0; number < heap::kClasses; ++number) {
-    HeapClassStatistics one;
-    one.size = heap::size_of_class(number);
-    one.slabs = counts[number].slabs;
-    one.slots = one.slabs * header.classes[number].slots;
-    one.failures = counts[number].failures;
-    one.frees = counts[number].swept;
-    for (std::size_t cache = 0; cache < caches.size(); cache += heap::kClasses) {
-      one.allocations += caches[cache + number].taken;
-      one.frees += caches[cache + number].given;
-      one.cached += caches[cache + number].count;
-    }
-    one.live = one.allocations - std::min(one.allocations, one.frees);
-    one.free = one.slots - std::min(one.slots, one.live + one.cached);
-    result.classes.push_back(one);
-  }
-  return result;
+  return HeapReader(backend_, *heap.region, heap.header, workers_).statistics();
 }
 
 HeapVerification HeapMemory::verify() {
