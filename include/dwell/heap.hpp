@@ -122,6 +122,31 @@ struct HeapVerification {
   std::uint64_t live = 0;        // allocations
 };
 
+// Objects of one type.
+struct HeapTypeCensus {
+  std::string name;  // as DWELL_OBJECT has it; "cell" of roots, "array" of all arrays; empty when the type is not known
+  std::uint64_t objects = 0;
+  std::size_t bytes = 0;  // of their slots or pages
+
+  friend bool operator==(const HeapTypeCensus&, const HeapTypeCensus&) = default;
+};
+
+// Allocations of one size class that are no objects.
+struct HeapSizeCensus {
+  std::size_t size = 0;  // bytes of a slot
+  std::uint64_t allocations = 0;
+
+  friend bool operator==(const HeapSizeCensus&, const HeapSizeCensus&) = default;
+};
+
+// What lives in the heap: Heap::census.
+struct HeapCensus {
+  std::vector<HeapTypeCensus> types;  // that have objects, those with most bytes first; apart where layouts differ
+  std::vector<HeapSizeCensus> sizes;  // that have allocations, the smallest first
+  std::uint64_t large = 0;            // allocations larger than the largest class that are no objects
+  std::size_t large_bytes = 0;        // of their pages
+};
+
 // The heap of a runtime, from the host: Runtime::heap. Refers to the runtime, which outlives it and is not moved meanwhile. Members may be
 // called from any thread. make, allocate and free are tasks, which cost what a task costs: those of many at once are cheaper. All throw
 // errc::out_of_memory, errc::closed, errc::device_lost, and as Runtime::submit.
@@ -219,9 +244,12 @@ class Heap {
 
   // Reads the heap's counts, without stopping the loop.
   HeapStatistics statistics() const;
-  // Checks the heap's tables against each other, with the loop off the device meanwhile: takes as long as the running tasks, and the copy
-  // of the tables.
+  // Checks the heap's tables against each other, with the loop off the device meanwhile: takes as long as the running tasks, a collection
+  // that is under way, and the copy of the tables.
   HeapVerification verify();
+  // Counts what lives in the heap by type and by size. Stops the loop as verify does, for as long as each object's header takes to be read,
+  // which is copied from a GPU with its slab.
+  HeapCensus census();
 
  private:
   std::vector<std::uint32_t> allocate_units(std::size_t count, std::size_t bytes, std::size_t alignment);

@@ -24,6 +24,18 @@ struct Census {
   u32 mistake;   // page of the first of these
 };
 
+// Objects of a type, and the bytes of their slots or pages.
+struct TypeSums {
+  u64 objects;
+  u64 bytes;
+};
+
+struct TypeCensus {
+  TypeSums types[kMostTypes + 1];  // by number; 0: of no type
+  u64 runs;                        // objects larger than the largest class
+  u64 run_pages;
+};
+
 DWELL_DEVICE void note_mistake(Census* census, u32 page) {
   if (census->mistakes++ == 0) census->mistake = page;
 }
@@ -101,6 +113,25 @@ DWELL_DEVICE Census take_census(const Heap& heap, u64 caches) {
   if (census.used != in_kinds || header.used != census.used + header.first_page || header.runs != census.runs) note_mistake(&census, 0);
   for (u64 cache = 0; cache < caches; ++cache) count_cache(heap, cache, &census);
   return census;
+}
+
+// ---- By type ----
+
+DWELL_DEVICE void count_object(const ObjectHeader& header, u64 bytes, TypeCensus* census) {
+  TypeSums& sums = census->types[header.type <= kMostTypes ? header.type : 0];
+  sums.objects += 1;
+  sums.bytes += bytes;
+}
+
+// Counts the objects of a slab. `at`: where it begins, in the heap or in a copy of it.
+DWELL_DEVICE void count_objects(const Class& of, const u8* at, TypeCensus* census) {
+  const u32* const objects = reinterpret_cast<const u32*>(at) + 2U * of.words;
+  const u64 bytes = static_cast<u64>(of.units) * kUnit;
+  for (u32 word = 0; word < of.words; ++word)
+    for (u32 left = objects[word]; left != 0; left &= left - 1) {
+      const u32 slot = (word << of.word_shift) + trailing_zeros(left);
+      count_object(*reinterpret_cast<const ObjectHeader*>(at + of.first * u64{kUnit} + slot * bytes), bytes, census);
+    }
 }
 
 }  // namespace dwell::device::heap

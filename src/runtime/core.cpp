@@ -186,6 +186,16 @@ HeapStatistics Core::heap_statistics() {
   return now;
 }
 
+HeapVerification Core::verify_heap() {
+  check_open();
+  return collector_->between([this] { return heap_->verify(); });
+}
+
+HeapCensus Core::heap_census() {
+  check_open();
+  return collector_->between([this] { return heap_->census(); });
+}
+
 void Core::read_heap(std::uint32_t unit, std::size_t offset, std::span<std::byte> bytes) {
   check_open();
   backend_->copy_to_host(bytes.data(), heap_->address_of(unit, offset, bytes.size()), bytes.size());

@@ -157,10 +157,12 @@ class Core {
   // The operators that work on the heap for the host, each defined at the first call. Throws as Registry::define.
   std::shared_ptr<detail::DefinitionState> heap_operator(HeapOperator which);
   Collector& collector() { return *collector_; }
-  // As Heap::collect, compact, statistics.
+  // As Heap::collect, compact, statistics, verify, census.
   HeapCollection collect_heap();
   HeapCompaction compact_heap();
   HeapStatistics heap_statistics();
+  HeapVerification verify_heap();
+  HeapCensus heap_census();
   // Copies bytes of the heap, as Heap::read and write.
   void read_heap(std::uint32_t unit, std::size_t offset, std::span<std::byte> bytes);
   void write_heap(std::uint32_t unit, std::size_t offset, std::span<const std::byte> bytes);

@@ -95,6 +95,35 @@ TEST_P(HeapCollectTest, RootsKeepWhatTheyLeadTo) {
   EXPECT_EQ(heap.statistics().collections, 2U);
 }
 
+TEST_P(HeapCollectTest, CensusAndStatisticsTellWhatLives) {
+  Runtime runtime(options());
+  Heap heap = runtime.heap();
+  const auto grow = runtime.define<Grow>("grow", kGrowTree);
+  const Root<TreeNode> root = heap.root<TreeNode>("tree");
+  const Ref<void> small = heap.allocate(128);  // of the nodes' class
+  const Ref<void> large = heap.allocate(1'000'000);
+  for (u32 i = 0; i < 2; ++i) runtime.submit(grow, root, 9U).wait();
+  const auto expect_nodes = [&](u64 nodes) {
+    const HeapCensus census = heap.census();
+    EXPECT_THAT(census.types, testing::ElementsAre(HeapTypeCensus{"TreeNode", nodes, nodes * 128}, HeapTypeCensus{"cell", 1, 16}));
+    EXPECT_THAT(census.sizes, testing::ElementsAre(HeapSizeCensus{128, 1}));
+    EXPECT_EQ(census.large, 1U);
+    EXPECT_EQ(census.large_bytes, 1U << 20U);
+  };
+  expect_nodes(2 * 1023);
+  const HeapCollection done = heap.collect();
+  expect_nodes(1023);
+  const HeapStatistics now = heap.statistics();
+  EXPECT_EQ(now.last.freed, 1023U);
+  EXPECT_EQ(now.last.freed_bytes, 1023U * 128);
+  EXPECT_EQ(now.last.duration, done.duration);
+  EXPECT_EQ(now.types, 2U);
+  EXPECT_EQ(now.live_bytes(), 1024U * 128 + 16);
+  EXPECT_GE(now.fragmented + now.cached, 1023U * 128);
+  heap.free(small);
+  heap.free(large);
+}
+
 TEST_P(HeapCollectTest, HandlesOfTheHostKeepObjects) {
   Runtime runtime(options());
   Heap heap = runtime.heap();

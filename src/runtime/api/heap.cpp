@@ -136,7 +136,9 @@ HeapCompaction Heap::compact() { return core()->compact_heap(); }
 
 HeapStatistics Heap::statistics() const { return core()->heap_statistics(); }
 
-HeapVerification Heap::verify() { return core()->heap().verify(); }
+HeapVerification Heap::verify() { return core()->verify_heap(); }
+
+HeapCensus Heap::census() { return core()->heap_census(); }
 
 std::shared_ptr<runtime::Core> Heap::core() const { return detail::Shell::require(runtime_->shell_); }
 

@@ -49,6 +49,12 @@ class Collector {
   // Collects, then moves objects out of slabs of which little is used, and gives back the pages of empty slabs. Returns when all that is
   // done. Throws as Runtime::submit.
   HeapCompaction compact();
+  // Calls `work` while no collection runs.
+  template <class Work>
+  auto between(Work work) {
+    const Lock lock(mutex_);
+    return work();
+  }
   // Starts the thread that collects when the heap is full, unless it runs.
   void watch();
   // Lets no collection begin any more, and cuts off the one under way between two of its tasks.

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "device/heap_census.hpp"
+#include "device/heap.hpp"
 #include "runtime/memory/heap_reader.hpp"
 
 namespace dwell::runtime {
@@ -25,17 +25,6 @@ std::uint32_t pages_of(std::size_t bytes) {
   const std::size_t pages = (bytes + heap::kPageBytes - 1) / heap::kPageBytes;
   return static_cast<std::uint32_t>(std::min<std::size_t>(pages, heap::kMostPages));
 }
-
-// A host's memory of which only what is copied into it takes any: a heap's tables, and the maps of its slabs, at their offsets.
-class SparseCopy {
- public:
-  // Uninitialised, so untouched pages take no memory.
-  explicit SparseCopy(std::size_t bytes) : memory_(std::make_unique_for_overwrite<std::byte[]>(bytes)) {}
-  std::byte* at(std::size_t offset) { return memory_.get() + offset; }
-
- private:
-  std::unique_ptr<std::byte[]> memory_;
-};
 
 }  // namespace
 
@@ -207,27 +196,21 @@ HeapStatistics HeapMemory::statistics() {
   return HeapReader(backend_, *heap.region, heap.header, workers_).statistics();
 }
 
-HeapVerification HeapMemory::verify() {
-  Made& made_heap = made();
+template <class Look>
+auto HeapMemory::at_rest(Look look) {
+  Made& heap = made();
+  keeper_.outlast_tasks();  // or a long task would delay all others once the loop is to leave
   const ParkGuard parked = keeper_.park_loop();
   const Lock lock(mutex_);
-  const heap::HeapHeader& known = made_heap.header;
-  const std::uint64_t at = made_heap.region->device();
-  SparseCopy sparse(std::size_t{known.pages} * heap::kPageBytes);
-  backend_.copy_to_host(sparse.at(0), at, known.bytes);
-  heap::Heap copy{reinterpret_cast<u8*>(sparse.at(0))};
-  std::vector<backend::HostCopy> maps;
-  for (std::uint32_t page = known.first_page; page < known.pages; ++page) {
-    const std::uint32_t what = copy.page(page).kind & heap::kind::mask;
-    if (what == 0 || what > heap::kClasses) continue;
-    const std::size_t offset = std::size_t{page} * heap::kPageBytes;
-    maps.push_back({sparse.at(offset), at + offset, std::size_t{heap::kMaps} * 4 * known.classes[what - 1].words});
-  }
-  backend_.copy_all_to_host(maps);
-  const heap::Census census = heap::take_census(copy, std::uint64_t{workers_} * known.warps);
-  HeapVerification result{.mistakes = census.mistakes, .first_offset = std::size_t{census.mistake} * heap::kPageBytes, .live = census.runs};
-  for (const heap::Sums& sums : census.classes) result.live += sums.taken - std::min(sums.taken, sums.cached);
-  return result;
+  return look(HeapReader(backend_, *heap.region, heap.header, workers_));
+}
+
+HeapVerification HeapMemory::verify() {
+  return at_rest([](const HeapReader& reader) { return reader.verify(); });
+}
+
+HeapCensus HeapMemory::census() {
+  return at_rest([](const HeapReader& reader) { return reader.census(); });
 }
 
 }  // namespace dwell::runtime

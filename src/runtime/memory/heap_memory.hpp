@@ -46,10 +46,15 @@ class HeapMemory {
   std::uint32_t most_pages();
   std::uint32_t handle_entries();
   HeapStatistics statistics();
+  // As Heap::verify, census. No collection runs meanwhile.
   HeapVerification verify();
+  HeapCensus census();
 
  private:
   struct Made;
+  // Calls `look` with a reader of the heap, while no task uses it.
+  template <class Look>
+  auto at_rest(Look look);
 
   Made& made();
   void grow_when_asked(const std::stop_token& stop);

@@ -20,8 +20,15 @@ class HeapReader {
 
   // Reads the counts, while operators work. Nothing of collections.
   HeapStatistics statistics() const;
+  // Check the tables, and count what lives in the heap, while nobody uses it: no task and no collection. On a GPU they copy the tables and
+  // the maps of slabs; census also copies the slabs that have objects, some at a time.
+  HeapVerification verify() const;
+  HeapCensus census() const;
 
  private:
+  class Tables;
+  class Pieces;
+
   backend::Backend& backend_;
   const backend::Allocation& region_;
   const device::heap::HeapHeader& known_;

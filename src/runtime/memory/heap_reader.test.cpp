@@ -18,6 +18,22 @@ namespace {
 
 namespace heap = device::heap;
 
+struct Pair {
+  Field<Pair> left;
+  Field<Pair> right;
+  std::uint64_t number;
+};
+struct Leaf {
+  double value;
+};
+struct Block {
+  std::uint64_t number;
+  std::uint8_t bytes[8000] = {};
+};
+DWELL_OBJECT(Pair, left, right);
+DWELL_OBJECT(Leaf);
+DWELL_OBJECT(Block);
+
 // A backend of copies; runs nothing.
 class CopyBackend final : public backend::Backend {
  public:
@@ -105,6 +121,52 @@ TEST_F(HeapReaderTest, StatisticsAddUp) {
     EXPECT_EQ(slots, now.live_bytes() + now.cached + now.fragmented);
     EXPECT_EQ(now.mapped, std::size_t{256} * heap::kPageBytes);
     EXPECT_EQ(now.tables, std::size_t{heap_.header().first_page} * heap::kPageBytes);
+  });
+}
+
+TEST_F(HeapReaderTest, CensusCountsObjectsByTypeAndOthersBySize) {
+  open(1024, 2);
+  const Group g(worker(0), 0, 1);
+  for (std::uint64_t i = 0; i < 300; ++i) ASSERT_TRUE(g.make<Pair>(Ref<Pair>{}, Ref<Pair>{}, i));
+  // More than is copied at once.
+  for (std::uint64_t i = 0; i < 3000; ++i) ASSERT_TRUE(g.make<Block>(i));
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(g.make<Leaf>(1.0));
+  ASSERT_TRUE(g.make_array<Leaf>(40'000));
+  ASSERT_TRUE(g.make_array<Leaf>(3));
+  for (int i = 0; i < 5; ++i) ASSERT_NE(heap::allocate(worker(1), 32), 0U);  // of Pair's class
+  ASSERT_NE(heap::allocate(worker(0), 100'000), 0U);
+  heap::free(worker(0), heap::allocate(worker(0), 500));
+  const std::size_t array = 3 * heap::kPageBytes;
+  read_both([&](const HeapReader& reader) {
+    const HeapCensus census = reader.census();
+    EXPECT_THAT(census.types,
+                testing::ElementsAre(HeapTypeCensus{"Block", 3000, std::size_t{3000} * 8192}, HeapTypeCensus{"array", 2, array + 32},
+                                     HeapTypeCensus{"Pair", 300, std::size_t{300} * 32}, HeapTypeCensus{"Leaf", 20, std::size_t{20} * 16}));
+    EXPECT_THAT(census.sizes, testing::ElementsAre(HeapSizeCensus{32, 5}));
+    EXPECT_EQ(census.large, 1U);
+    EXPECT_EQ(census.large_bytes, 2 * heap::kPageBytes);
+    const HeapVerification verified = reader.verify();
+    EXPECT_EQ(verified.mistakes, 0U);
+    EXPECT_EQ(verified.live, 300U + 3000 + 20 + 2 + 5 + 1);
+  });
+}
+
+TEST_F(HeapReaderTest, CensusHasObjectsOfNoKnownType) {
+  open(256, 1);
+  const Group g(worker(0), 0, 1);
+  const Ref<Leaf> leaf = g.make<Leaf>(1.0);
+  *reinterpret_cast<std::uint32_t*>(at(leaf.unit())) = 70'000;  // its header's type
+  read_both([](const HeapReader& reader) { EXPECT_THAT(reader.census().types, testing::ElementsAre(HeapTypeCensus{"", 1, 16})); });
+}
+
+TEST_F(HeapReaderTest, VerifyNamesTheFirstMistake) {
+  open(256, 1);
+  const std::uint32_t unit = heap::allocate(worker(0), 100);
+  const std::uint32_t slab = unit >> heap::kPageUnitsShift;
+  heap_.live(slab, heap_.header().classes[heap::class_of_size(100)])[10] |= 1U;  // of a slot that is free
+  read_both([&](const HeapReader& reader) {
+    EXPECT_GT(reader.verify().mistakes, 0U);
+    EXPECT_EQ(reader.verify().first_offset, std::size_t{slab} * heap::kPageBytes);
   });
 }
 
