@@ -65,23 +65,31 @@ struct HeapClassStatistics {
 
 // A snapshot of the heap. While operators allocate, numbers are of slightly different moments.
 struct HeapStatistics {
-  std::size_t reserved = 0;       // bytes that it may grow to
-  std::size_t mapped = 0;         // bytes that it has
-  std::size_t used = 0;           // bytes of these in slabs and in large allocations
-  std::size_t tables = 0;         // bytes of these for the heap's own tables
-  std::size_t cached = 0;         // bytes of slots that workers keep at hand
-  std::size_t fragmented = 0;     // bytes of free slots: of use to their class alone, until their slab is empty
-  std::uint64_t large = 0;        // allocations larger than the largest class
-  std::size_t large_bytes = 0;    // of their pages
-  std::uint64_t types = 0;        // of objects, that were made
-  std::uint64_t collections = 0;  // since the heap was made
-  HeapCollection last;            // the last one
+  std::size_t reserved = 0;          // bytes that it may grow to
+  std::size_t mapped = 0;            // bytes that it has
+  std::size_t used = 0;              // bytes of these in slabs and in large allocations
+  std::size_t tables = 0;            // bytes of these for the heap's own tables
+  std::size_t cached = 0;            // bytes of slots that workers keep at hand
+  std::size_t fragmented = 0;        // bytes of free slots: of use to their class alone, until their slab is empty
+  std::uint64_t large = 0;           // allocations larger than the largest class
+  std::size_t large_bytes = 0;       // of their pages
+  std::uint64_t large_failures = 0;  // of them that found no room
+  std::size_t last_failure = 0;      // bytes that the last allocation without room asked for, of a slot its class's size; 0: there was none
+  std::uint64_t types = 0;           // of objects, that were made
+  std::uint64_t collections = 0;     // since the heap was made
+  HeapCollection last;               // the last one
   std::vector<HeapClassStatistics> classes;
 
   // Bytes of live slots, of all classes.
   std::size_t live_bytes() const {
     std::size_t all = 0;
     for (const HeapClassStatistics& one : classes) all += one.live * one.size;
+    return all;
+  }
+  // Searches for room that found none, of all sizes.
+  std::uint64_t failures() const {
+    std::uint64_t all = large_failures;
+    for (const HeapClassStatistics& one : classes) all += one.failures;
     return all;
   }
 };

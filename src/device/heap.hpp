@@ -12,10 +12,16 @@ inline constexpr u32 kChecksFrees = 1;
 template <class Unused = void>
 DWELL_DEVICE_COLD u32 take_run(const Heap& heap, u64 bytes) {
   const u64 count = (bytes + kPageBytes - 1) / kPageBytes;
-  if (count > heap.header().most_pages) return 0;
-  slabs::pace(heap);
-  const u32 first = slabs::take_pages(heap, static_cast<u32>(count));
-  if (first == 0) return 0;
+  u32 first = 0;
+  if (count <= heap.header().most_pages) {
+    slabs::pace(heap);
+    first = slabs::take_pages(heap, static_cast<u32>(count));
+  }
+  if (first == 0) {
+    store<Order::relaxed, Scope::device>(&heap.header().failed_bytes, bytes);
+    add<Order::relaxed>(&heap.header().failed_runs, 1U);
+    return 0;
+  }
   for (u32 i = 1; i < count; ++i) store<Order::relaxed, Scope::device>(&heap.page(first + i).kind, kind::inside);
   store<Order::relaxed, Scope::device>(&heap.page(first).object, 0U);
   store<Order::relaxed, Scope::device>(&heap.page(first).kind, kind::run | static_cast<u32>(count) << kind::shift);

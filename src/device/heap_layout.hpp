@@ -215,6 +215,9 @@ struct alignas(128) HeapHeader {
   u64 moved_bytes;  // of their slots
   u32 movable;      // 1: a type of objects that move was declared
   u32 rested;       // of the entries of chain_table behind the first `chains`, those in use
+  // Of allocations that have found no room, for the host's message.
+  u64 failed_bytes;  // the last one: what it asked for, or its class's size; 0: there was none
+  u32 failed_runs;   // those larger than the largest class
 };
 inline constexpr u32 kMagic = 0x50484C44;  // "DLHP"
 static_assert(sizeof(HeapHeader) == 256 + 512 + 256 + 128);

@@ -356,6 +356,7 @@ DWELL_DEVICE Word take(const Heap& heap, u32 number, const Class& of, u32 caller
     // Looks once more: the lists were empty for a moment if somebody trimmed them.
     if (!there && attempts++ != 0) {
       add<Order::relaxed>(&counts.failures, 1U);
+      store<Order::relaxed, Scope::device>(&heap.header().failed_bytes, static_cast<u64>(of.units) * kUnit);
       return {};
     }
   }

@@ -88,7 +88,7 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
       },
       options_.device_memory);
   tasks_.emplace(Tasks::Parts{this, options_, OpenCheck(keeper(), *shell_), *backend_, devices_, device(), graphs_, *observation_,
-                              *registry_, *kernels_, *completions_, *buffers_, warn});
+                              *registry_, *kernels_, *completions_, *buffers_, *heap_, warn});
   collector_ = std::make_unique<Collector>(Collector::Parts{*backend_, *heap_, device(), graphs_, collect_kernels(), warn});
   inspector_ = std::make_unique<Inspector>(
       *backend_, keeper(), registry_->table(),

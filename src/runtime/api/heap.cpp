@@ -32,6 +32,11 @@ std::shared_ptr<void> owned(const std::shared_ptr<runtime::Handles>& handles, st
   return {handles.get(), [handles, entry](void*) { handles->release(entry); }};
 }
 
+std::string room_clause(runtime::Core& core) {
+  const std::string room = core.heap().room();
+  return room.empty() ? "" : "; " + room;
+}
+
 }  // namespace
 
 std::vector<std::uint32_t> Heap::allocate_units(std::size_t count, std::size_t bytes, std::size_t alignment) {
@@ -49,7 +54,8 @@ std::vector<std::uint32_t> Heap::allocate_units(std::size_t count, std::size_t b
   const std::size_t given = count - static_cast<std::size_t>(failed);
   throw Error(errc::out_of_memory,
               "the heap has no room for " + std::to_string(count) + " allocations of " + std::to_string(bytes) +
-                  " bytes: it had room for " + std::to_string(given) + "; free some, or raise the option heap.reserve",
+                  " bytes: it had room for " + std::to_string(given) + "; free some, or raise the option heap.reserve" +
+                  room_clause(*core()),
               {"heap", "", count, given});
 }
 
@@ -84,7 +90,7 @@ Heap::Made Heap::make_object(const device::TypeRecord& type, std::span<const std
   made.read(std::span(&unit, 1));
   if (unit == 0)
     throw Error(errc::out_of_memory, "the heap has no room for an object of " + std::to_string(type.bytes) +
-                                         " bytes; drop what is not needed, or raise the option heap.reserve");
+                                         " bytes; drop what is not needed, or raise the option heap.reserve" + room_clause(*core));
   return {unit, std::move(owner)};
 }
 

@@ -9,6 +9,7 @@
 
 #include "device/heap.hpp"
 #include "runtime/memory/heap_reader.hpp"
+#include "runtime/memory/heap_room.hpp"
 
 namespace dwell::runtime {
 
@@ -194,6 +195,15 @@ HeapStatistics HeapMemory::statistics() {
   Made& heap = made();
   const Lock lock(mutex_);
   return HeapReader(backend_, *heap.region, heap.header, workers_).statistics();
+}
+
+std::string HeapMemory::room() {
+  if (!there_.load(std::memory_order_acquire) || keeper_.failed()) return {};
+  try {
+    return room_text(statistics());
+  } catch (const Error&) {
+    return {};  // the device is lost, which others report
+  }
 }
 
 template <class Look>

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include <dwell/heap.hpp>
@@ -46,6 +47,9 @@ class HeapMemory {
   std::uint32_t most_pages();
   std::uint32_t handle_entries();
   HeapStatistics statistics();
+  // Returns clauses about the heap's room for a message (heap_room.hpp). Empty when they cannot be had: there is no heap, or the device has
+  // failed.
+  std::string room();
   // As Heap::verify, census. No collection runs meanwhile.
   HeapVerification verify();
   HeapCensus census();

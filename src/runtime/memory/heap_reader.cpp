@@ -114,6 +114,8 @@ HeapStatistics HeapReader::statistics() const {
   result.used = std::size_t{header.used} * heap::kPageBytes - result.tables;
   result.large = header.runs;
   result.large_bytes = result.used;
+  result.large_failures = header.failed_runs;
+  result.last_failure = header.failed_bytes;
   result.types = header.types;
   result.classes.reserve(heap::kClasses);
   for (std::uint32_t number = 0; number < heap::kClasses; ++number) {

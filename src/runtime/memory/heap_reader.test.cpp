@@ -124,6 +124,26 @@ TEST_F(HeapReaderTest, StatisticsAddUp) {
   });
 }
 
+TEST_F(HeapReaderTest, StatisticsTellWhatHadNoRoom) {
+  open(64, 1);
+  EXPECT_EQ(HeapReader(backend_, Place(memory_.get(), 1, true), heap_.header(), workers_).statistics().last_failure, 0U);
+  while (heap::allocate(worker(0), 1000) != 0) {}
+  read_both([&](const HeapReader& reader) {
+    const HeapStatistics now = reader.statistics();
+    EXPECT_EQ(now.last_failure, 1024U) << "the class's size";
+    EXPECT_EQ(now.classes[heap::class_of_size(1000)].failures, 1U);
+    EXPECT_EQ(now.large_failures, 0U);
+  });
+  EXPECT_EQ(heap::allocate(worker(0), 100'000), 0U);
+  EXPECT_EQ(heap::allocate(worker(0), std::uint64_t{1} << 40U), 0U) << "more than the heap may have";
+  read_both([&](const HeapReader& reader) {
+    const HeapStatistics now = reader.statistics();
+    EXPECT_EQ(now.last_failure, std::uint64_t{1} << 40U);
+    EXPECT_EQ(now.large_failures, 2U);
+    EXPECT_EQ(now.failures(), 3U);
+  });
+}
+
 TEST_F(HeapReaderTest, CensusCountsObjectsByTypeAndOthersBySize) {
   open(1024, 2);
   const Group g(worker(0), 0, 1);

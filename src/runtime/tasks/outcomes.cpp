@@ -5,12 +5,30 @@
 
 namespace dwell::runtime {
 
+class Outcomes::HeapRoom {
+ public:
+  explicit HeapRoom(const std::function<std::string()>& read) : read_(read) {}
+  const std::string& text() {
+    if (!text_) text_ = read_();
+    return *text_;
+  }
+
+ private:
+  const std::function<std::string()>& read_;
+  std::optional<std::string> text_;
+};
+
 int Outcomes::status_of(std::uint64_t position) {
   if ((position & detail::kLaunch) == 0) return parts_.queue.result(position).status;
   return error_of(position) ? status::lost : status::ok;
 }
 
 std::optional<Error> Outcomes::error_of(std::uint64_t position) {
+  HeapRoom room(parts_.heap_room);
+  return error_of(position, room);
+}
+
+std::optional<Error> Outcomes::error_of(std::uint64_t position, HeapRoom& room) {
   if ((position & detail::kLaunch) != 0) return parts_.launches.error_of(position & detail::kPosition);
   if (parts_.queue.succeeded(position)) return std::nullopt;
   const Failure failure = parts_.queue.result(position);
@@ -25,10 +43,10 @@ std::optional<Error> Outcomes::error_of(std::uint64_t position) {
     const Failure::Inside& inside = failure.inside;
     std::string first;
     if (!inside.node.empty())
-      first =
-          "; the first node to fail in graphs that operators launched for it: " + inside.node + how_it_failed(inside.status, inside.why);
+      first = "; the first node to fail in graphs that operators launched for it: " + inside.node +
+              how_it_failed(inside.status, inside.why, nullptr);
     const std::string& why = failure.status == status::threw ? failure.why : inside.why;
-    return Error(errc::task_failed, task + node + how_it_failed(failure.status, failure.why) + first,
+    return Error(errc::task_failed, task + node + how_it_failed(failure.status, failure.why, &room) + first,
                  {launch ? "node" : "task", failure.ran, position}, parts_.host_calls.causes().of(position, why));
   }
   if (failure.asked) return Error(errc::cancelled, task + " was cancelled by `cancel`", {"task", failure.ran, position});
@@ -39,15 +57,17 @@ std::optional<Error> Outcomes::error_of(std::uint64_t position) {
     text += " of " + cause.graph + (cause.ran.empty() ? ", which" : ", whose node " + cause.ran);
   else
     text += (cause.ran.empty() ? "" : " of operator " + cause.ran) + ", which";
-  text += cause.status == status::ok ? " failed" : how_it_failed(cause.status, "");
+  text += cause.status == status::ok ? " failed" : how_it_failed(cause.status, "", nullptr);
   return Error(errc::cancelled, text + "; hard_link and after_any_result go on regardless", {"task", cause.ran, cause.position});
 }
 
-std::string Outcomes::how_it_failed(int status, const std::string& why) const {
+std::string Outcomes::how_it_failed(int status, const std::string& why, HeapRoom* room) const {
   switch (status) {
     case status::threw: return " failed: its callback threw " + (why.empty() ? "an exception" : why);
     case status::exception: return " failed: an exception left it" + (why.empty() ? "" : ": " + why);
-    case status::out_of_memory: return " failed: the heap had no room for what it allocates: free some, or raise the option heap.reserve";
+    case status::out_of_memory:
+      return " failed: the heap had no room for what it allocates: free some, or raise the option heap.reserve" +
+             (room == nullptr || room->text().empty() ? "" : "; " + room->text());
     case status::bad_free: return " failed: it freed memory that is not allocated in the heap: twice, or by a wrong reference";
     case status::out_of_bounds: return " failed: it asked for " + (why.empty() ? "an element beyond a span" : why);
     case status::ring_full:
@@ -99,8 +119,9 @@ void Outcomes::add_open(const Reaper::Begun& begun, detail::Shell::Ranges& open)
 }
 
 void Outcomes::add_all(detail::Shell::TaskEnds& ended, detail::Shell::Ranges& open) {
+  HeapRoom room(parts_.heap_room);
   const auto note = [&](std::uint64_t position) {
-    if (const std::optional<Error> error = error_of(position))
+    if (const std::optional<Error> error = error_of(position, room))
       ended.emplace(position, detail::Shell::TaskEnd{parts_.queue.result(position).status, *error});
   };
   for (const std::uint64_t position : parts_.queue.failed_positions()) note(position);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -24,8 +25,9 @@ class Outcomes {
     const Keeper& keeper;
     const Launches& launches;
     const HostCalls& host_calls;
-    std::uint32_t scratch_bytes;  // Options::scratch_bytes
-    std::uint32_t most_spawned;   // limit of concurrent tasks of operators
+    std::uint32_t scratch_bytes;             // Options::scratch_bytes
+    std::uint32_t most_spawned;              // limit of concurrent tasks of operators
+    std::function<std::string()> heap_room;  // as HeapMemory::room
   };
   explicit Outcomes(const Parts& parts) : parts_(parts) {}
   Outcomes(const Outcomes&) = delete;
@@ -42,8 +44,11 @@ class Outcomes {
   void add_all(detail::Shell::TaskEnds& ended, detail::Shell::Ranges& open);
 
  private:
-  // Returns the error's text after the task's name, for this status.
-  std::string how_it_failed(int status, const std::string& why) const;
+  // The state of the heap, read for the first message that has it.
+  class HeapRoom;
+  std::optional<Error> error_of(std::uint64_t position, HeapRoom& room);
+  // Returns the error's text after the task's name, for this status. Without `room` it tells nothing of the heap's state.
+  std::string how_it_failed(int status, const std::string& why, HeapRoom* room) const;
 
   const Parts parts_;
 };

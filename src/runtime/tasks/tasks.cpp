@@ -17,7 +17,8 @@ Tasks::Tasks(const Parts& parts)
       ends_(Ends::Parts{parts.device.queue(), parts.device.keeper(), parts.kernels.launches, parts.completions.host_calls,
                         parts.completions.notifier, watch_, parts.backend.info().on_host}),
       outcomes_(Outcomes::Parts{parts.device.queue(), parts.device.keeper(), parts.kernels.launches, parts.completions.host_calls,
-                                parts.options.scratch_bytes, device::most_spawned(parts.device.workers(), parts.options.spawned_tasks)}),
+                                parts.options.scratch_bytes, device::most_spawned(parts.device.workers(), parts.options.spawned_tasks),
+                                [&heap = parts.heap] { return heap.room(); }}),
       begun_(BegunTasks::Parts{parts.backend, parts.device.arena(), parts.device.ring(), parts.graphs}) {
   if (parts.options.priorities)
     preemptor_ = std::make_unique<Preemptor>(

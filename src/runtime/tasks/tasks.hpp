@@ -16,6 +16,7 @@
 #include "runtime/graphs.hpp"
 #include "runtime/kernels/kernels.hpp"
 #include "runtime/memory/buffers.hpp"
+#include "runtime/memory/heap_memory.hpp"
 #include "runtime/observe/observation.hpp"
 #include "runtime/program/registry.hpp"
 #include "runtime/tasks/begun.hpp"
@@ -43,6 +44,7 @@ class Tasks {
     Kernels& kernels;
     Completions& completions;
     Buffers& buffers;
+    HeapMemory& heap;
     std::function<void(std::string_view)> warn;
   };
   // Throws errc::out_of_memory.
