@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -29,6 +30,8 @@ enum class HeapChecks : std::uint8_t {
   light,  // each free: of memory that is not allocated it fails the task with status::bad_free. Two atomics more for an allocation and free
 };
 
+struct HeapStatistics;
+
 // Options of the heap. It is made by the first operator that uses it, or the first use of Runtime::heap.
 struct HeapOptions {
   // The most that it grows to, in bytes; addresses, not memory. 0: the device's memory, at most 64 GiB. The CPU takes memory as it is
@@ -37,6 +40,10 @@ struct HeapOptions {
   // By how many bytes the heap grows at least; 0: 64 MiB.
   std::size_t grow = 0;
   HeapChecks checks = HeapChecks::light;
+  // Called when more than three quarters of `reserve` are in use, behind a collection if there are objects; then each time when half of the
+  // rest is used up. On a thread of the runtime, while tasks run. May use the heap and submit tasks; must not close or rebuild the runtime.
+  // Options::warn reports its exceptions.
+  std::function<void(const HeapStatistics& now)> on_pressure = {};
 };
 
 // Counts of one collection.

@@ -31,8 +31,8 @@ inline constexpr u32 trim = 13;  // gives back the pages of empty slabs; by one 
 }  // namespace verb
 
 // What a part tells the host: objects to be visited, about; objects marked and freed, and bytes of the slots that were freed; pages in use;
-// HeapHeader::top, leaving, moved, moved_bytes, movable.
-inline constexpr u32 kTold = 10;
+// HeapHeader::top, leaving, moved, moved_bytes, movable, types.
+inline constexpr u32 kTold = 11;
 DWELL_DEVICE void tell(const Heap& heap, u64 left, u64* to) {
   const HeapHeader& header = heap.header();
   to[0] = left;
@@ -45,6 +45,7 @@ DWELL_DEVICE void tell(const Heap& heap, u64 left, u64* to) {
   to[7] = load<Order::relaxed, Scope::device>(&header.moved);
   to[8] = load<Order::relaxed, Scope::device>(&header.moved_bytes);
   to[9] = load<Order::relaxed, Scope::device>(&header.movable);
+  to[10] = load<Order::relaxed, Scope::device>(&header.types);
 }
 
 }  // namespace dwell::device::heap

@@ -266,8 +266,7 @@ DWELL_DEVICE u32 take_pages(const Heap& heap, u32 count) {
     const u32 walks = load<Order::acquire, Scope::device>(&header.walks);
     const u32 first = pages::take(heap, count);
     if (first != 0) {
-      if (load<Order::relaxed, Scope::device>(&header.used) > load<Order::relaxed, Scope::device>(&header.threshold) &&
-          header.report != 0 && load<Order::relaxed, Scope::device>(&header.types) != 0)
+      if (load<Order::relaxed, Scope::device>(&header.used) > load<Order::relaxed, Scope::device>(&header.threshold) && header.report != 0)
         store<Order::relaxed, Scope::system>(&pointer_to_global<HeapReport>(header.report)->collect, 1U);
       return first;
     }

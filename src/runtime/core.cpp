@@ -20,12 +20,18 @@ namespace dwell::runtime {
 
 namespace {
 
-// Returns the options with Options::warn wrapped as a callback of the runtime.
-Options with_callback(Options options, std::uint64_t runtime) {
+// Returns the options with their functions wrapped as callbacks of the runtime.
+Options with_callbacks(Options options, std::uint64_t runtime) {
   if (options.warn)
     options.warn = [runtime, warn = std::move(options.warn)](std::string_view line) {
       const Callback callback(runtime, "the callback of the option warn");
       warn(line);
+    };
+  if (options.heap.on_pressure)
+    options.heap.on_pressure = [runtime, warn = options.warn, call = std::move(options.heap.on_pressure)](const HeapStatistics& now) {
+      const Callback callback(runtime, "the callback of the option heap.on_pressure");
+      const std::optional<Error> failure = failure_of(errc::invalid_argument, [&] { call(now); });
+      if (failure && warn) warn(std::string("the callback of the option heap.on_pressure has thrown: ") + failure->what());
     };
   return options;
 }
@@ -34,7 +40,7 @@ Options with_callback(Options options, std::uint64_t runtime) {
 
 Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
     : warn_(options.warn),
-      options_(with_callback(std::move(options), shell->lineage->runtime)),
+      options_(with_callbacks(std::move(options), shell->lineage->runtime)),
       first_position_(first_position),
       shell_(shell) {
   check_options(options_, first_position_);
@@ -89,7 +95,8 @@ Core::Core(Options options, std::uint64_t first_position, detail::Shell* shell)
       options_.device_memory);
   tasks_.emplace(Tasks::Parts{this, options_, OpenCheck(keeper(), *shell_), *backend_, devices_, device(), graphs_, *observation_,
                               *registry_, *kernels_, *completions_, *buffers_, *heap_, warn});
-  collector_ = std::make_unique<Collector>(Collector::Parts{*backend_, *heap_, device(), graphs_, collect_kernels(), warn});
+  collector_ = std::make_unique<Collector>(
+      Collector::Parts{*backend_, *heap_, device(), graphs_, collect_kernels(), warn, options_.heap.on_pressure});
   inspector_ = std::make_unique<Inspector>(
       *backend_, keeper(), registry_->table(),
       Inspector::Tell{[this] { return metrics(); }, [this] { return info(); }, [this] { return diagnose(); }}, warn, runtime);

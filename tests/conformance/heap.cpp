@@ -1,4 +1,7 @@
 // Memory that operators and the host allocate.
+#include <future>
+#include <stdexcept>
+
 #include "tests/conformance/suite.hpp"
 
 namespace dwell::test {
@@ -204,6 +207,35 @@ TEST_P(HeapTest, ExhaustionFailsTheTaskAndLosesNothing) {
   heap.free(heap.allocate(u64{20} << 20U));
   EXPECT_EQ(live(runtime), 0U);
   EXPECT_EQ(heap.verify().mistakes, 0U);
+}
+
+TEST_P(HeapTest, PressureIsToldBeforeTheHeapIsFull) {
+  Options options = this->options();
+  options.heap.reserve = 64U << 20U;
+  std::promise<HeapStatistics> told;
+  std::atomic<u32> calls{0};
+  std::atomic<u32> warnings{0};
+  options.heap.on_pressure = [&](const HeapStatistics& now) {
+    if (++calls == 1) told.set_value(now);
+    throw std::runtime_error("not my fault");
+  };
+  options.warn = [&](std::string_view line) { warnings += line.find("heap.on_pressure has thrown: not my fault") != line.npos ? 1U : 0U; };
+  Runtime runtime(options);
+  Heap heap = runtime.heap();
+  std::vector<Ref<void>> held;
+  const auto room = [&] {
+    const HeapStatistics now = heap.statistics();
+    return static_cast<double>(now.tables + now.used) / static_cast<double>(now.reserved);
+  };
+  while (room() < 0.9) held.push_back(heap.allocate(1U << 20U));
+  std::future<HeapStatistics> first = told.get_future();
+  ASSERT_EQ(first.wait_for(60s), std::future_status::ready);
+  const HeapStatistics at = first.get();
+  EXPECT_GT(at.tables + at.used, at.reserved / 4 * 3);
+  EXPECT_GT(at.large, 0U);
+  heap.free(std::span<const Ref<void>>(held));
+  while (warnings == 0) std::this_thread::sleep_for(1ms);
+  EXPECT_LT(calls, 10U);
 }
 
 TEST_P(HeapTest, GrowsWhileOperatorsAllocate) {

@@ -88,7 +88,7 @@ void Collector::watch_heap(const std::stop_token& stop) {
     }
     try {
       if (wanted)
-        collect();
+        make_room();
       else
         compact_at_rest();
     } catch (const Error& error) {
@@ -179,6 +179,17 @@ HeapCompaction Collector::compact_now(const HeapCollection& collected) {
           .moving = std::chrono::steady_clock::now() - begin};
 }
 
+void Collector::make_room() {
+  {
+    const Lock lock(mutex_);
+    const Told now = part(verb::look, 0, 0, 1);
+    now.types != 0 ? static_cast<void>(collect_locked()) : set_threshold(now.used);
+  }
+  if (!parts_.on_pressure) return;
+  const HeapStatistics now = parts_.heap.statistics();
+  if (now.tables + now.used > now.reserved / 4 * 3) parts_.on_pressure(now);
+}
+
 void Collector::compact_at_rest() {
   const Lock lock(mutex_);
   const Told now = part(verb::look, 0, 0, 1);
@@ -196,7 +207,7 @@ void Collector::compact_at_rest() {
 
 bool Collector::is_sparse() const {
   const HeapStatistics now = parts_.heap.statistics();
-  return now.live_bytes() < now.used / 5 * 4;
+  return now.live_bytes() + now.large_bytes < now.used / 5 * 4;
 }
 
 // The order of its steps: device/heap_move.hpp.

@@ -38,6 +38,7 @@ class Collector {
     Graphs& graphs;
     CollectKernel::Kernels kernels;
     std::function<void(std::string_view)> warn;
+    std::function<void(const HeapStatistics&)> on_pressure;  // HeapOptions::on_pressure
   };
   explicit Collector(Parts parts);
   ~Collector();
@@ -95,6 +96,7 @@ class Collector {
     std::uint64_t moved = 0;
     std::uint64_t moved_bytes = 0;
     std::uint64_t movable = 0;  // 1: there is a type whose objects move
+    std::uint64_t types = 0;
   };
 
   HeapCollection collect_locked() DWELL_REQUIRES(mutex_);
@@ -108,6 +110,8 @@ class Collector {
   // Collects and compacts if the heap has changed since the last time, and a fifth of it is not used.
   void compact_at_rest();
   bool is_sparse() const;
+  // Collects, if there are objects, and tells when the heap fills up all the same.
+  void make_room();
   void watch_heap(const std::stop_token& stop);
   // Compiles the kernel before it is needed: a heap may fill within that second.
   void prepare();
