@@ -28,6 +28,9 @@ class Core;
 enum class HeapChecks : std::uint8_t {
   off,    // nothing: a second free of the same memory damages the heap
   light,  // each free: of memory that is not allocated it fails the task with status::bad_free. Two atomics more for an allocation and free
+  // Also each allocation and free of plain memory: of what was written behind its end, or after it was freed, it fails the task that frees
+  // or gets it with status::bad_write. Freed memory is filled with 0xDD. 8 bytes more for an allocation at least, and a pass over it.
+  full,
 };
 
 struct HeapStatistics;

@@ -79,6 +79,60 @@ TEST_F(HeapTest, FreeOfWhatIsNotAllocatedIsRefused) {
   EXPECT_EQ(census().mistakes, 0U);
 }
 
+TEST_F(HeapTest, FullChecksFindWritesBehindTheEnd) {
+  open(512, 1, 0, heap::kChecksWrites);
+  Context* const context = contexts_.get();
+  for (const u64 bytes : {1ULL, 8ULL, 16ULL, 24ULL, 100ULL, 4096ULL, 8180ULL, 8192ULL, 100'000ULL, 65'536ULL - 8, 65'536ULL}) {
+    const u32 good = heap::allocate(context, bytes);
+    const u32 bad = heap::allocate(context, bytes);
+    ASSERT_NE(bad, 0U);
+    std::memset(at(good), 0x11, bytes);
+    std::memset(at(bad), 0x11, bytes + 1);
+    EXPECT_EQ(heap::free(context, good), status::ok);
+    EXPECT_EQ(context->status, status::ok) << bytes;
+    EXPECT_EQ(heap::free(context, bad), status::ok);
+    EXPECT_EQ(std::exchange(context->status, status::ok), status::bad_write) << bytes;
+    EXPECT_EQ(heap::free(context, bad), status::bad_free);
+  }
+  EXPECT_EQ(allocated(), 0U);
+  EXPECT_EQ(census().mistakes, 0U);
+}
+
+TEST_F(HeapTest, FullChecksFindWritesAfterAFree) {
+  open(256, 1, 0, heap::kChecksWrites);
+  Context* const context = contexts_.get();
+  const u32 unit = heap::allocate(context, 100);
+  EXPECT_EQ(heap::free(context, unit), status::ok);
+  EXPECT_EQ(at(unit)[50], 0xDD);
+  at(unit)[50] = 1;
+  u32 again = 0;
+  for (u32 i = 0; i < 2000 && again != unit; ++i) again = heap::allocate(context, 100);
+  EXPECT_EQ(again, unit);
+  EXPECT_EQ(context->status, status::bad_write);
+}
+
+TEST_F(HeapTest, FullChecksKeepAlignment) {
+  open(1024, 1, 0, heap::kChecksWrites);
+  for (u64 bytes = 16; bytes <= 16384; bytes *= 2)
+    for (u32 i = 0; i < 5; ++i) EXPECT_EQ(heap::allocate(contexts_.get(), bytes) * heap::kUnit % std::min<u64>(bytes, 4096), 0U) << bytes;
+}
+
+// Pages that one class has filled with the pattern serve another.
+TEST_F(HeapTest, FullChecksForgetSlabsOfOtherClasses) {
+  open(128, 1, 0, heap::kChecksWrites);
+  Context* const context = contexts_.get();
+  for (const u64 bytes : {40ULL, 3000ULL, 500ULL, 40ULL, 7000ULL}) {
+    std::vector<u32> all;
+    for (u32 unit = heap::allocate(context, bytes); unit != 0; unit = heap::allocate(context, bytes)) {
+      std::memset(at(unit), 0x22, bytes);
+      all.push_back(unit);
+    }
+    EXPECT_GT(all.size(), 100U);
+    for (const u32 unit : all) EXPECT_EQ(heap::free(context, unit), status::ok);
+    EXPECT_EQ(std::exchange(context->status, status::ok), status::ok) << bytes;
+  }
+}
+
 TEST_F(HeapTest, MemoryOfOneClassServesAnotherOnceItIsEmpty) {
   open(64, 1);
   const auto fill = [&](u32 bytes) {

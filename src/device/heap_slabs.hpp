@@ -12,6 +12,7 @@
 // ends: only a slab that is in no list, and therefore stays one, is without it. Modelled in tests/model/heap_slabs.pml.
 #pragma once
 
+#include "device/heap_guard.hpp"
 #include "device/heap_pages.hpp"
 
 namespace dwell::device::heap::slabs {
@@ -149,6 +150,7 @@ DWELL_DEVICE void begin(const Heap& heap, u32 number, const Class& of, u32 slab)
     store<Order::relaxed, Scope::device>(&heap.page(slab + i).kind, (number + 1) | i << kind::shift);
   Page& page = heap.page(slab);
   store<Order::relaxed, Scope::device>(&page.object, 0U);
+  if (heap.header().checks > kChecksFrees) guard::begin_slab(heap, of, slab);
   // Release all of this to take_word. A late caller with the page's number may still try: it finds no bit until here.
   fence<Scope::device>();
   fetch_or<Order::acq_rel>(&page.summary[1], all_words(of, 1));

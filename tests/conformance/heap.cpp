@@ -209,6 +209,26 @@ TEST_P(HeapTest, ExhaustionFailsTheTaskAndLosesNothing) {
   EXPECT_EQ(heap.verify().mistakes, 0U);
 }
 
+TEST_P(HeapTest, FullChecksNameTheTaskThatFreesDamagedMemory) {
+  Options options = this->options();
+  options.heap.checks = HeapChecks::full;
+  Runtime runtime(options);
+  const auto write = runtime.define<void(u32, u32)>("write", R"(
+DWELL_OPERATOR(write)(dwell::Group g, dwell::u32 bytes, dwell::u32 written) {
+  if (g.rank() != 0) return;
+  const auto memory = g.allocate(bytes).as<dwell::u8>();
+  for (dwell::u32 i = 0; i < written; ++i) g.at(memory)[i] = 1;
+  g.free(memory);
+})");
+  for (const u32 bytes : {1U, 100U, 5000U, 300'000U}) {
+    runtime.submit(write, bytes, bytes).wait();
+    DWELL_EXPECT_ERROR(runtime.submit(write, bytes, bytes + 1).wait(), errc::task_failed,
+                       HasSubstr("of operator write (version 1) failed: the memory that it freed was written behind its end"));
+  }
+  EXPECT_EQ(live(runtime), 0U);
+  EXPECT_EQ(runtime.heap().verify().mistakes, 0U);
+}
+
 TEST_P(HeapTest, PressureIsToldBeforeTheHeapIsFull) {
   Options options = this->options();
   options.heap.reserve = 64U << 20U;

@@ -15,11 +15,11 @@ namespace dwell::device {
 // A heap in memory of the test, with a context for each of its workers.
 class HeapFixture : public testing::Test {
  protected:
-  void open(u32 pages, u32 workers, u32 mapped = 0, bool checks = true) {
+  void open(u32 pages, u32 workers, u32 mapped = 0, u32 checks = heap::kChecksFrees) {
     workers_ = workers;
     heap::HeapHeader header = heap::lay_out({pages, workers, 1, heap::kCacheOnCpu});
     header.pages = mapped == 0 ? pages : mapped;
-    header.checks = checks ? heap::kChecksFrees : 0;
+    header.checks = checks;
     const std::size_t bytes = std::size_t{pages} * heap::kPageBytes;
     memory_.reset(static_cast<u8*>(std::aligned_alloc(heap::kPageBytes, bytes)));
     std::memset(memory_.get(), 0, header.bytes);

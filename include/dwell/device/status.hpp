@@ -31,6 +31,7 @@ DWELL_CONSTANT i32 ring_closed = -20;         // Ring::push after the ring was c
 DWELL_CONSTANT i32 ring_refused = -21;        // Ring::push by a task into a ring whose producers are on the host
 DWELL_CONSTANT i32 out_of_memory = -22;       // the heap has no room for an allocation (Group::make, Group::allocate)
 DWELL_CONSTANT i32 bad_free = -23;            // Group::free of what is not allocated
+DWELL_CONSTANT i32 bad_write = -24;           // HeapChecks::full: memory of the heap was written behind its end, or after it was freed
 }  // namespace status
 
 }  // namespace dwell

@@ -79,7 +79,9 @@ void HeapMemory::ensure() {
       made->header.most_pages = first;
     }
   }
-  made->header.checks = options_.checks == HeapChecks::off ? 0 : heap::kChecksFrees;
+  made->header.checks = options_.checks == HeapChecks::off     ? 0
+                        : options_.checks == HeapChecks::light ? heap::kChecksFrees
+                                                               : heap::kChecksWrites;
   made->header.report = made->report->device();
   made->header.threshold =
       std::min(made->header.first_page + static_cast<std::uint32_t>(kDefaultStep / heap::kPageBytes), made->header.most_pages / 4 * 3);

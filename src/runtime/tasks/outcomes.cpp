@@ -69,6 +69,9 @@ std::string Outcomes::how_it_failed(int status, const std::string& why, HeapRoom
       return " failed: the heap had no room for what it allocates: free some, or raise the option heap.reserve" +
              (room == nullptr || room->text().empty() ? "" : "; " + room->text());
     case status::bad_free: return " failed: it freed memory that is not allocated in the heap: twice, or by a wrong reference";
+    case status::bad_write:
+      return " failed: the memory that it freed was written behind its end, or memory that it got was written after it was freed "
+             "(HeapChecks::full)";
     case status::out_of_bounds: return " failed: it asked for " + (why.empty() ? "an element beyond a span" : why);
     case status::ring_full:
       return " failed: a ring had no room for its message; make the ring larger, read it more often, or use try_push and let the task go "
