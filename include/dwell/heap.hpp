@@ -157,12 +157,24 @@ struct HeapSizeCensus {
   friend bool operator==(const HeapSizeCensus&, const HeapSizeCensus&) = default;
 };
 
+// A slab of slots of one size, or a large allocation.
+struct HeapSlabCensus {
+  std::size_t offset = 0;  // from the heap's start
+  std::size_t bytes = 0;
+  std::size_t size = 0;  // of a slot; 0: a large allocation
+  std::uint32_t slots = 0;
+  std::uint32_t live = 0;  // slots of allocations; with HeapChecks::off, those in caches too
+
+  friend bool operator==(const HeapSlabCensus&, const HeapSlabCensus&) = default;
+};
+
 // What lives in the heap: Heap::census.
 struct HeapCensus {
   std::vector<HeapTypeCensus> types;  // that have objects, those with most bytes first; apart where layouts differ
   std::vector<HeapSizeCensus> sizes;  // that have allocations, the smallest first
   std::uint64_t large = 0;            // allocations larger than the largest class that are no objects
   std::size_t large_bytes = 0;        // of their pages
+  std::vector<HeapSlabCensus> slabs;  // by place
 };
 
 // The heap of a runtime, from the host: Runtime::heap. Refers to the runtime, which outlives it and is not moved meanwhile. Members may be

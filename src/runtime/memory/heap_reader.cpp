@@ -1,6 +1,7 @@
 #include "runtime/memory/heap_reader.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstring>
 #include <functional>
@@ -28,6 +29,16 @@ std::uint32_t class_of_slab(const heap::Page& page) {
 
 bool is_object_run(const heap::Page& page) {
   return (page.kind & heap::kind::mask) == heap::kind::run && (page.object & heap::object::is) != 0;
+}
+
+// The slots of a slab that allocations have; without checks those in caches count too.
+std::uint32_t live_in(const heap::Heap& of, std::uint32_t slab, const heap::Class& kind) {
+  std::uint32_t live = 0;
+  for (std::uint32_t word = 0; word < kind.words; ++word) {
+    const u32 plain = of.header().checks != 0 ? of.live(slab, kind)[word] : of.taken(slab)[word] & ~heap::no_slots(kind, word);
+    live += static_cast<std::uint32_t>(std::popcount(plain | of.objects(slab, kind)[word]));
+  }
+  return live;
 }
 
 }  // namespace
@@ -149,6 +160,7 @@ HeapVerification HeapReader::verify() const {
 }
 
 HeapCensus HeapReader::census() const {
+  HeapCensus result;
   const Tables tables(*this);
   const heap::Heap& of = tables.heap();
   const heap::Census all = heap::take_census(of, caches_);
@@ -159,11 +171,15 @@ HeapCensus HeapReader::census() const {
     const std::size_t offset = std::size_t{page} * heap::kPageBytes;
     if (const std::uint32_t number = class_of_slab(its); number != heap::kClasses) {
       const heap::Class& kind = known_.classes[number];
+      result.slabs.push_back(
+          {offset, std::size_t{heap::kPageBytes} << kind.page_shift, heap::size_of_class(number), kind.slots, live_in(of, page, kind)});
       const u32* const objects = of.objects(page, kind);
       if (std::all_of(objects, objects + kind.words, [](u32 word) { return word == 0; })) continue;
       pieces.add(offset, std::size_t{heap::kPageBytes} << kind.page_shift,
                  [&](const u8* at) { heap::count_objects(kind, at, by_type.get()); });
-    } else if (is_object_run(its)) {
+    } else if ((its.kind & heap::kind::mask) == heap::kind::run) {
+      result.slabs.push_back({offset, std::size_t{its.kind >> heap::kind::shift} * heap::kPageBytes, 0, 1, 1});
+      if (!is_object_run(its)) continue;
       const std::uint64_t pages = its.kind >> heap::kind::shift;
       by_type->runs += 1;
       by_type->run_pages += pages;
@@ -174,7 +190,6 @@ HeapCensus HeapReader::census() const {
   }
   pieces.finish();
 
-  HeapCensus result;
   for (std::uint32_t type = 0; type <= heap::kMostTypes; ++type) {
     const heap::TypeSums& sums = by_type->types[type];
     if (sums.objects == 0) continue;
