@@ -128,6 +128,9 @@ const Function& given(const Function& function, const char* what) {
 std::vector<std::byte> bytes_from(const Source& source, std::string_view verb, Words& words) {
   if (verb == "metrics") return encode(given(source.metrics, "metrics")());
   if (verb == "diagnosis") return encode(given(source.diagnose, "diagnosis")());
+  if (verb == "heap") return encode(given(source.heap, "heap")());
+  if (verb == "census") return encode(given(source.census, "heap")());
+  if (verb == "verify") return encode(given(source.verify, "heap")());
   if (verb == "inspect") {
     const std::string text = given(source.inspect, "description of operators")(words.rest());
     const auto bytes = as_bytes(text);

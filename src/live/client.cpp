@@ -24,6 +24,7 @@ namespace dwell::live {
 namespace {
 
 constexpr std::chrono::seconds kPatience{10};
+constexpr std::chrono::seconds kPatienceWithTasks{60};          // of an answer that waits for running tasks
 constexpr std::chrono::seconds kLongestStall{60};               // for all pieces of an answer together, beyond its own duration
 constexpr std::uint64_t kMostTraced = std::uint64_t{1} << 30U;  // bytes of a trace per started second, plus once
 constexpr std::size_t kLongestAnswer = std::size_t{1} << 28U;   // bytes kept in memory
@@ -99,9 +100,11 @@ std::string Client::ask(const std::string& request, std::chrono::nanoseconds pat
   }
 }
 
-std::string Client::answer_to(const std::string& request) const {
+std::string Client::answer_to(const std::string& request) const { return answer_to(request, kPatience); }
+
+std::string Client::answer_to(const std::string& request, std::chrono::nanoseconds patience) const {
   std::string answer;
-  ask(request, kPatience, [&](const std::string& piece) {
+  ask(request, patience, [&](const std::string& piece) {
     if (answer.size() + piece.size() > kLongestAnswer) throw Error(errc::unsupported, "the answer is too long");
     answer += piece;
   });
@@ -123,6 +126,18 @@ LogPage Client::logs(std::uint64_t runtime, std::uint64_t after, std::size_t mos
 std::string Client::inspect(std::uint64_t runtime, const std::string& name) const {
   if (name.find('\n') != std::string::npos) throw Error(errc::invalid_argument, "no operator has a name of several lines");
   return answer_to("inspect " + std::to_string(runtime) + " " + name);
+}
+
+HeapStatistics Client::heap(std::uint64_t runtime) const {
+  return decode<HeapStatistics>(as_bytes(answer_to("heap " + std::to_string(runtime))));
+}
+
+HeapCensus Client::census(std::uint64_t runtime) const {
+  return decode<HeapCensus>(as_bytes(answer_to("census " + std::to_string(runtime), kPatienceWithTasks)));
+}
+
+HeapVerification Client::verify(std::uint64_t runtime) const {
+  return decode<HeapVerification>(as_bytes(answer_to("verify " + std::to_string(runtime), kPatienceWithTasks)));
 }
 
 std::uint64_t Client::trace(std::uint64_t runtime, std::chrono::nanoseconds time, const std::string& format, std::ostream& to) const {

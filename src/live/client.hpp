@@ -35,6 +35,10 @@ class Client {
   Diagnosis diagnosis(std::uint64_t runtime) const;
   LogPage logs(std::uint64_t runtime, std::uint64_t after, std::size_t most) const;
   std::string inspect(std::uint64_t runtime, const std::string& name) const;
+  HeapStatistics heap(std::uint64_t runtime) const;
+  // These wait for running tasks of the process.
+  HeapCensus census(std::uint64_t runtime) const;
+  HeapVerification verify(std::uint64_t runtime) const;
   // Records a trace for `time`, and writes it in "perfetto" or "chrome" format as it arrives. Returns the number of dropped events.
   std::uint64_t trace(std::uint64_t runtime, std::chrono::nanoseconds time, const std::string& format, std::ostream& to) const;
 
@@ -43,6 +47,7 @@ class Client {
   template <class Take>
   std::string ask(const std::string& request, std::chrono::nanoseconds patience, Take take) const;
   std::string answer_to(const std::string& request) const;
+  std::string answer_to(const std::string& request, std::chrono::nanoseconds patience) const;
 
   Directory directory_;
   Process process_;

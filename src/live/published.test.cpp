@@ -55,6 +55,9 @@ Source source_of(std::uint64_t runtime) {
     return lines;
   };
   source.inspect = [](std::string_view name) { return "described: " + std::string(name); };
+  source.heap = [] { return test::heap_of_two(); };
+  source.census = [] { return test::census_after(1); };
+  source.verify = [] { return HeapVerification{1, 2, 3}; };
   return source;
 }
 
@@ -138,6 +141,9 @@ TEST_F(LivePublished, AnswersFromItsSource) {
   EXPECT_EQ(client.runtimes(), RuntimeIds{3});
   EXPECT_EQ(client.metrics(3).operators.at(0).name, "axpy");
   EXPECT_EQ(client.diagnosis(3).tasks.size(), 2U);
+  EXPECT_EQ(client.heap(3).classes.size(), 3U);
+  EXPECT_EQ(client.census(3).types, test::census_after(1).types);
+  EXPECT_EQ(client.verify(3).live, 3U);
   EXPECT_EQ(client.inspect(3, "a name<with, blanks>"), "described: a name<with, blanks>");
   const LogPage page = client.logs(3, 1, 3);
   EXPECT_EQ(page.next, 4U);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <dwell/diagnosis.hpp>
+#include <dwell/heap.hpp>
 #include <dwell/log.hpp>
 #include <dwell/metrics.hpp>
 #include <dwell/trace.hpp>
@@ -28,6 +29,10 @@ struct Source {
   // Returns at most `most` lines after number `after`, oldest first; sets `next` to the number of the last one, or to `after`. The first
   // line comes after 0.
   std::function<std::vector<LogRecord>(std::uint64_t after, std::size_t most, std::uint64_t* next)> logs;
+  // As Heap::statistics, census and verify. Without a heap their results are empty: nobody makes one by looking.
+  std::function<HeapStatistics()> heap;
+  std::function<HeapCensus()> census;
+  std::function<HeapVerification()> verify;
   // Describes an operator.
   std::function<std::string(std::string_view name)> inspect;
 };

@@ -80,6 +80,50 @@ void fields(auto& pass, T& value) {
   pass(records, next);
 }
 
+template <Is<HeapCollection> T>
+void fields(auto& pass, T& value) {
+  auto& [marked, freed, freed_bytes, slices, duration, marking] = value;
+  pass(marked, freed, freed_bytes, slices, duration, marking);
+}
+
+template <Is<HeapClassStatistics> T>
+void fields(auto& pass, T& value) {
+  auto& [size, slabs, bytes, slots, live, cached, free, allocations, frees, failures] = value;
+  pass(size, slabs, bytes, slots, live, cached, free, allocations, frees, failures);
+}
+
+template <Is<HeapStatistics> T>
+void fields(auto& pass, T& value) {
+  auto& [reserved, mapped, used, tables, cached, fragmented, large, large_bytes, large_failures, last_failure, types, collections, last,
+         classes] = value;
+  pass(reserved, mapped, used, tables, cached, fragmented, large, large_bytes, large_failures, last_failure, types, collections, last,
+       classes);
+}
+
+template <Is<HeapTypeCensus> T>
+void fields(auto& pass, T& value) {
+  auto& [name, objects, bytes] = value;
+  pass(name, objects, bytes);
+}
+
+template <Is<HeapSizeCensus> T>
+void fields(auto& pass, T& value) {
+  auto& [size, allocations] = value;
+  pass(size, allocations);
+}
+
+template <Is<HeapCensus> T>
+void fields(auto& pass, T& value) {
+  auto& [types, sizes, large, large_bytes] = value;
+  pass(types, sizes, large, large_bytes);
+}
+
+template <Is<HeapVerification> T>
+void fields(auto& pass, T& value) {
+  auto& [mistakes, first_offset, live] = value;
+  pass(mistakes, first_offset, live);
+}
+
 constexpr auto last_of(Metering) { return Metering::times; }
 constexpr auto last_of(Doing) { return Doing::lost; }
 constexpr auto last_of(level) { return level::off; }
@@ -191,6 +235,9 @@ std::vector<std::byte> encode(const Metrics& value) { return encoded(value); }
 std::vector<std::byte> encode(const Diagnosis& value) { return encoded(value); }
 std::vector<std::byte> encode(const LogPage& value) { return encoded(value); }
 std::vector<std::byte> encode(const RuntimeIds& value) { return encoded(value); }
+std::vector<std::byte> encode(const HeapStatistics& value) { return encoded(value); }
+std::vector<std::byte> encode(const HeapCensus& value) { return encoded(value); }
+std::vector<std::byte> encode(const HeapVerification& value) { return encoded(value); }
 
 template <class Value>
 Value decode(std::span<const std::byte> bytes) {
@@ -209,5 +256,8 @@ template Metrics decode(std::span<const std::byte> bytes);
 template Diagnosis decode(std::span<const std::byte> bytes);
 template LogPage decode(std::span<const std::byte> bytes);
 template RuntimeIds decode(std::span<const std::byte> bytes);
+template HeapStatistics decode(std::span<const std::byte> bytes);
+template HeapCensus decode(std::span<const std::byte> bytes);
+template HeapVerification decode(std::span<const std::byte> bytes);
 
 }  // namespace dwell::live

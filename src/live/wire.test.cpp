@@ -70,6 +70,25 @@ TEST(LiveWire, LogLinesRoundTrip) {
   EXPECT_EQ(got.records.at(0).graph, "step");
 }
 
+TEST(LiveWire, HeapsRoundTrip) {
+  const HeapStatistics sent = test::heap_of_two();
+  const auto got = decode<HeapStatistics>(encode(sent));
+  EXPECT_EQ(encode(got), encode(sent));
+  EXPECT_EQ(got.reserved, sent.reserved);
+  EXPECT_EQ(got.fragmented, sent.fragmented);
+  EXPECT_EQ(got.failures(), 6U);
+  EXPECT_EQ(got.last.freed_bytes, 1300U);
+  EXPECT_EQ(got.last.marking, std::chrono::microseconds(700));
+  ASSERT_EQ(got.classes.size(), 3U);
+  EXPECT_EQ(got.classes[2].size, 8192U);
+  EXPECT_EQ(got.classes[0].frees, 500U);
+  const HeapCensus census = test::census_after(2);
+  EXPECT_EQ(decode<HeapCensus>(encode(census)).types, census.types);
+  EXPECT_EQ(decode<HeapCensus>(encode(census)).sizes, census.sizes);
+  EXPECT_EQ(decode<HeapCensus>(encode(census)).large_bytes, census.large_bytes);
+  EXPECT_EQ(decode<HeapVerification>(encode(HeapVerification{3, 65536, 9})).first_offset, 65536U);
+}
+
 TEST(LiveWire, EmptyHistogramsAreShort) {
   Metrics many;
   many.operators.resize(1000);

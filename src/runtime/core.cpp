@@ -484,6 +484,9 @@ void Core::publish() {
     *next = after;
     return records;
   };
+  source.heap = [this] { return heap_->is_made() ? heap_statistics() : HeapStatistics{}; };
+  source.census = [this] { return heap_->is_made() ? heap_census() : HeapCensus{}; };
+  source.verify = [this] { return heap_->is_made() ? verify_heap() : HeapVerification{}; };
   source.inspect = [this](std::string_view name) { return to_string(inspect(name)); };
   published_ = std::make_unique<live::Published>(std::move(source), options_.warn);
 }

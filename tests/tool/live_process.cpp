@@ -1,10 +1,11 @@
 // A process that the tool inspects, or that is killed: a runtime on the CPU, with one worker.
 //
-//   live_process OPERATOR works|rests|hides|graphs|faults|aborts|exits
+//   live_process OPERATOR works|keeps|rests|hides|graphs|faults|aborts|exits
 //
-// Calls the operator in sequence until standard input ends: ten times (rests), or continuously. `hides` is not inspectable; `graphs` rests
-// after two launches of a graph. Prints the position of the tenth ticket when that is complete. `faults`: the operator then stores to an
-// invalid address; `aborts`, `exits`: the program ends itself.
+// Calls the operator in sequence until standard input ends: ten times (rests), or continuously. `keeps` also makes ten objects of the heap
+// and an allocation of 100 bytes with each call, and keeps them. `hides` is not inspectable; `graphs` rests after two launches of a graph.
+// Prints the position of the tenth ticket when that is complete. `faults`: the operator then stores to an invalid address; `aborts`,
+// `exits`: the program ends itself.
 #include <poll.h>
 #include <unistd.h>
 
@@ -39,11 +40,21 @@ std::string source_of(const std::string& name) {
          "}\n";
 }
 
+constexpr const char* kKeep = R"(
+struct Entry { dwell::Field<Entry> next; };
+DWELL_OBJECT(Entry, next);
+DWELL_OPERATOR(keep)(dwell::Group g, dwell::Root<Entry> newest) {
+  if (g.rank() != 0) return;
+  for (int i = 0; i < 10; ++i) g.at(newest)->ref.set(g, g.make<Entry>(g.at(newest)->ref.get()));
+  g.allocate(100);
+})";
+struct Entry;
+
 }  // namespace
 
 int main(int count, char** words) {
   const std::string_view does = count == 3 ? words[2] : "";
-  constexpr std::string_view kDoes[] = {"works", "rests", "hides", "graphs", "faults", "aborts", "exits"};
+  constexpr std::string_view kDoes[] = {"works", "keeps", "rests", "hides", "graphs", "faults", "aborts", "exits"};
   if (std::ranges::find(kDoes, does) == std::end(kDoes)) return 2;
   const std::string name = words[1];
 
@@ -80,6 +91,14 @@ int main(int count, char** words) {
   if (does == "faults") runtime.submit(op, std::uint64_t{4711}).wait();
   if (does == "aborts") std::abort();
   if (does == "exits") std::exit(3);
+  if (does == "keeps") {
+    const auto keep = runtime.define<void(dwell::Root<Entry>)>("keep", kKeep);
+    const auto newest = runtime.heap().root<Entry>("newest");
+    for (int i = 0; i < 10; ++i) runtime.submit(keep, newest).wait();
+    std::printf("kept\n");
+    std::fflush(stdout);
+    while (!ends(5)) runtime.submit(keep, newest).wait();
+  }
   while (!ends(does == "rests" || does == "graphs" ? -1 : 5)) runtime.submit(op, ++calls).wait();
   waits.wait();
   return 0;

@@ -227,6 +227,43 @@ class Live(Case):
         self.fail_with(2, "has the runtimes 1", "metrics", "--runtime", "2")
 
 
+class Heap(Case):
+    """What `dwell heap` tells of a process that keeps more and more."""
+
+    def setUp(self):
+        super().setUp()
+        self.keeper = self.start("keeper", "keeps")
+        self.assertEqual(self.keeper.process.stdout.readline(), "kept\n")
+
+    def json(self, *arguments: str) -> dict[str, Any]:
+        return json.loads(self.succeed("heap", self.keeper.pid, "--json", *arguments))
+
+    def test_counts_what_lives(self):
+        heap = self.json()
+        self.assertEqual((heap["pid"], heap["runtime"], heap["failures"], heap["collections"]), (int(self.keeper.pid), 1, 0, 0))
+        sizes = {row["size"]: row["live"] for row in heap["classes"]}
+        self.assertGreaterEqual(sizes[112], 10)
+        self.assertGreaterEqual(heap["live_bytes"], 10 * 112 + 100 * 16)
+        self.assertRegex(self.succeed("heap", self.keeper.pid), r"(?m)^ *112 +\d+ .*\n(.*\n)*collections 0$")
+        types = self.json("--types")
+        objects = {row["name"]: row["objects"] for row in types["types"]}
+        self.assertEqual((set(objects), objects["cell"], objects["Entry"] % 10), ({"Entry", "cell"}, 1, 0))
+        self.assertEqual([(row["size"], row["allocations"] * 10) for row in types["sizes"]], [(112, objects["Entry"])])
+
+    def test_shows_what_grows(self):
+        growth = self.until(lambda: self.json("--watch", "0.1"), lambda report: report["growth"])
+        rows = {row["what"]: row["more"] for row in growth["growth"]}
+        self.assertEqual(set(rows), {"Entry", "112 bytes"})
+        self.assertEqual(rows["Entry"], 10 * rows["112 bytes"])
+        self.assertRegex(self.succeed("heap", self.keeper.pid, "--watch", "0.1"), r"^growth of the heap of process \d+, runtime 1: in ")
+
+    def test_verifies(self):
+        self.assertRegex(self.succeed("heap", self.keeper.pid, "--verify"), r": [\d,]+ live allocations, 0 mistakes in the tables\n$")
+        self.fail_with(2, "one at a time", "heap", self.keeper.pid, "--verify", "--types")
+        process = self.start("solve", "rests")
+        self.assertIn("no heap", self.succeed("heap", process.pid))
+
+
 class Hidden(Case):
     def test_a_process_that_hides_is_not_answered_for(self):
         for does, variables in (("hides", {}), ("works", {"DWELL_LIVE": "off"})):

@@ -10,6 +10,7 @@
 #include <string>
 
 #include <dwell/diagnosis.hpp>
+#include <dwell/heap.hpp>
 #include <dwell/log.hpp>
 #include <dwell/metrics.hpp>
 
@@ -113,6 +114,32 @@ inline Diagnosis diagnosis_of_two() {
   waits.waits_for = {7};
   waits.named = {"the callback of a node"};
   return diagnosis;
+}
+
+// A heap with two classes in use and a large allocation.
+inline HeapStatistics heap_of_two() {
+  HeapStatistics heap;
+  heap.reserved = 64U << 20U;
+  heap.mapped = 32U << 20U;
+  heap.used = 3U << 20U;
+  heap.tables = 1U << 20U;
+  heap.cached = 4096;
+  heap.fragmented = 60'000;
+  heap.large = 1;
+  heap.large_bytes = 2U << 20U;
+  heap.large_failures = 2;
+  heap.last_failure = 1'000'000;
+  heap.types = 5;
+  heap.collections = 3;
+  heap.last = {11, 12, 1300, 14, std::chrono::microseconds(1500), std::chrono::microseconds(700)};
+  heap.classes = {
+      {32, 3, 3 << 16, 6000, 1500, 100, 4400, 2000, 500, 0}, {48, 0, 0, 0, 0, 0, 0, 7, 7, 0}, {8192, 1, 1 << 20, 127, 64, 0, 63, 64, 0, 4}};
+  return heap;
+}
+
+// The census of a heap that gets 100 nodes a second.
+inline HeapCensus census_after(std::uint64_t seconds) {
+  return {.types = {{"Node", 100 * seconds, 3200 * seconds}, {"cell", 1, 16}}, .sizes = {{48, 7}}, .large = 1, .large_bytes = 2U << 20U};
 }
 
 inline LogRecord log_line(const std::string& text, level severity = level::info) {

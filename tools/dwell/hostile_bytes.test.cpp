@@ -13,9 +13,11 @@
 #include <dwell/error.hpp>
 
 #include "base/file.hpp"
+#include "heap_report.hpp"
 #include "image.hpp"
 #include "jit/base/temporary_directory.hpp"
 #include "job.hpp"
+#include "json.hpp"
 #include "keys.hpp"
 #include "live/wire.hpp"
 #include "npy.hpp"
@@ -168,6 +170,28 @@ TEST(HostileBytes, OfAnotherProcessAreDrawn) {
     state.take(later);
     state.take({test::log_line("\x1b[2J")});
     for (const Line& line : render(state, 80, 24)) EXPECT_EQ(printable(line.text()), line.text());
+  });
+}
+
+TEST(HostileBytes, OfAnotherProcessAreReported) {
+  const auto report = [](const auto& value) {
+    std::ostringstream out;
+    print_text(out, value);
+    EXPECT_EQ(printable(out.str()).size(), out.str().size());
+    static_cast<void>(json_text(json_of(value)));
+  };
+  const HeapCensus census = test::census_after(1);
+  fuzz("heaps", 1500, {live::encode(test::heap_of_two()), live::encode(census)}, [&](const Bytes& bytes) {
+    try {
+      report(live::decode<HeapStatistics>(bytes));
+    } catch (const Error&) {  // it is none
+    }
+    try {
+      const auto later = live::decode<HeapCensus>(bytes);
+      report(later);
+      report(growth_of(census, later, std::chrono::seconds(1)));
+    } catch (const Error&) {  // it is none
+    }
   });
 }
 

@@ -17,6 +17,7 @@
 #include "demo_command.hpp"
 #include "doctor_command.hpp"
 #include "failure.hpp"
+#include "heap_command.hpp"
 #include "live_commands.hpp"
 #include "post_mortem_command.hpp"
 #include "run_command.hpp"
@@ -188,6 +189,17 @@ Exit run(int count, char** words, std::ostream& binary) {
                    "A variable that an operator shows, an operator, or ring, queue, held, workers, leases, image, graphs, memory")
       ->required();
 
+  CLI::App* const heap = app.add_subcommand("heap", "Say what the heap of a process that runs holds, and how full it is");
+  dwell::tool::HeapLookOptions heap_options;
+  add_look(*heap, heap_options.look);
+  heap->add_flag("--json", heap_options.json, "Print JSON");
+  heap->add_flag("--types", heap_options.types, "Count its objects by type, and other allocations by size");
+  heap->add_flag("--verify", heap_options.verify, "Check its tables against each other");
+  heap->add_option("--watch", heap_options.watch, "Say which types and sizes have grown after so many seconds");
+  heap->footer(
+      "--types, --verify and --watch wait for running tasks, and take the loop off the device for as long as they count.\n"
+      "Exit codes: 1 when --verify finds mistakes.");
+
   CLI::App* const stuck = app.add_subcommand("stuck", "Say who waits for whom in a process that runs");
   dwell::tool::LookOptions stuck_look;
   add_look(*stuck, stuck_look);
@@ -229,6 +241,7 @@ Exit run(int count, char** words, std::ostream& binary) {
   if (metrics->parsed()) return dwell::tool::metrics_command(metrics_options, std::cout);
   if (inspect->parsed()) return dwell::tool::inspect_command(inspect_look, inspect_name, std::cout);
   if (post_mortem->parsed()) return dwell::tool::post_mortem_command(post_mortem_options, std::cout);
+  if (heap->parsed()) return dwell::tool::heap_command(heap_options, std::cout);
   if (stuck->parsed()) return dwell::tool::stuck_command(stuck_look, std::cout);
   if (demo->parsed()) return dwell::tool::demo_command(demo_options, std::cout);
   dwell::tool::run_command(run_options, std::cout);

@@ -51,6 +51,12 @@ std::string text_of_rate(double a_second) {
   return in_units(a_second, std::array<Unit, 4>{{{1, ""}, {1e3, " k"}, {1e6, " M"}, {1e9, " G"}}});
 }
 
+std::string text_of_bytes(std::uint64_t bytes) {
+  if (bytes < 1000) return std::to_string(bytes) + " B";
+  return in_units(static_cast<double>(bytes),
+                  std::array<Unit, 4>{{{0x1p10, " KiB"}, {0x1p20, " MiB"}, {0x1p30, " GiB"}, {0x1p40, " TiB"}}});
+}
+
 Table::Table(std::vector<std::string> heading, std::vector<bool> figures) : rows_{std::move(heading)}, figures_(std::move(figures)) {}
 
 void Table::add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }

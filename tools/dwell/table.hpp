@@ -16,6 +16,9 @@ std::string text_of_count(std::uint64_t count);
 // Returns three significant digits: "417", "12.3 k", "1.04 M".
 std::string text_of_rate(double a_second);
 
+// Returns "417 B", or three significant digits: "12.3 KiB", "1.04 GiB".
+std::string text_of_bytes(std::uint64_t bytes);
+
 // Rows of text in columns; the first row is the heading. Columns of figures are aligned right.
 class Table {
  public:

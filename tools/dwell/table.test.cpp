@@ -31,6 +31,15 @@ TEST(Table, WritesCountsAndRates) {
   EXPECT_EQ(text_of_rate(999'999), "1.00 M");
 }
 
+TEST(Table, WritesSizes) {
+  EXPECT_EQ(text_of_bytes(0), "0 B");
+  EXPECT_EQ(text_of_bytes(999), "999 B");
+  EXPECT_EQ(text_of_bytes(1024), "1.00 KiB");
+  EXPECT_EQ(text_of_bytes(65536), "64.0 KiB");
+  EXPECT_EQ(text_of_bytes(1'048'000), "1.00 MiB");
+  EXPECT_EQ(text_of_bytes(std::uint64_t{64} << 30U), "64.0 GiB");
+}
+
 TEST(Table, AlignsColumns) {
   Table table({"name", "tasks"}, {false, true});
   table.add({"a", "1"});

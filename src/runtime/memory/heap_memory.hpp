@@ -33,6 +33,8 @@ class HeapMemory {
 
   // Makes the heap unless it is there: later leases have it. Throws errc::out_of_memory, errc::device_lost.
   void ensure();
+  // Returns whether there is one.
+  bool is_made() const { return there_.load(std::memory_order_acquire); }
   // Ends the thread that grows the heap. The heap stays.
   void finish() noexcept;
 
