@@ -132,6 +132,13 @@ struct Metrics {
   std::uint64_t buffer_bytes = 0;  // of live buffers that the runtime has allocated
   std::uint64_t buffers = 0;
 
+  // The heap (dwell/heap.hpp), sizes in bytes; all 0 until it is made.
+  std::uint64_t heap_bytes = 0;         // in slabs and large allocations
+  std::uint64_t heap_mapped_bytes = 0;  // that it has
+  std::uint64_t heap_live_bytes = 0;    // of live allocations: their slots, or their pages
+  std::uint64_t heap_collections = 0;
+  std::uint64_t heap_failures = 0;  // searches for room that found none
+
   // The log.
   std::uint64_t log_lines = 0;                    // handed over
   std::uint64_t log_limited = 0;                  // suppressed by Logging::per_site_per_second

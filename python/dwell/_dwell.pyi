@@ -1423,6 +1423,26 @@ class Metrics:
         """Live buffers that the runtime has allocated."""
 
     @property
+    def heap_bytes(self) -> int:
+        """Memory of the heap in slabs and in large allocations."""
+
+    @property
+    def heap_mapped_bytes(self) -> int:
+        """Memory that the heap has."""
+
+    @property
+    def heap_live_bytes(self) -> int:
+        """Memory of live allocations in the heap."""
+
+    @property
+    def heap_collections(self) -> int:
+        """Collections of the heap."""
+
+    @property
+    def heap_failures(self) -> int:
+        """Searches for room in the heap that found none."""
+
+    @property
     def log_lines(self) -> int:
         """Lines of the log that were handed over."""
 

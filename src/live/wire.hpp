@@ -14,7 +14,7 @@
 namespace dwell::live {
 
 // The first word of each value. Incremented with each change of the encoding.
-inline constexpr std::uint32_t kWireVersion = 5;
+inline constexpr std::uint32_t kWireVersion = 6;
 
 // Some lines of a log, and the number after which to continue.
 struct LogPage {

@@ -37,6 +37,7 @@ TEST(MetricsJson, NamesMatchTheStructure) {
   EXPECT_EQ(object["last_cache_hit_ns"], 200'000);
   EXPECT_EQ(object["arena_bytes"], 1 << 20);
   EXPECT_EQ(object["buffer_bytes"], 4000);
+  EXPECT_EQ(object["heap_collections"], 6);
   EXPECT_EQ(object["buffers"], 2);
   EXPECT_EQ(object["graph_launches"], 14);
   EXPECT_EQ(object["batch_flushes"], 15);

@@ -111,6 +111,7 @@ TEST(OpenMetrics, FamiliesAreDescribed) {
   for (const auto& [name, unit] : text.unit) EXPECT_TRUE(name.ends_with("_" + unit)) << name;
   EXPECT_EQ(text.unit.at("dwell_operator_duration_seconds"), "seconds");
   EXPECT_EQ(text.unit.at("dwell_buffer_bytes"), "bytes");
+  EXPECT_EQ(text.unit.at("dwell_heap_live_bytes"), "bytes");
   EXPECT_EQ(text.type.at("dwell_in_flight_slots"), "gauge");
 }
 

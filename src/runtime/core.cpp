@@ -413,7 +413,22 @@ Metrics Core::metrics() {
   all.last_cache_hit_ns = static_cast<std::uint64_t>(compiled.last_hit.count());
   all.arena_bytes = arena().bytes();
   std::tie(all.buffers, all.buffer_bytes) = buffers_->count();
+  add_heap(all);
   return all;
+}
+
+void Core::add_heap(Metrics& to) {
+  if (!heap_->is_made()) return;
+  try {
+    const HeapStatistics heap = heap_statistics();
+    to.heap_bytes = heap.used;
+    to.heap_mapped_bytes = heap.mapped;
+    to.heap_live_bytes = heap.live_bytes() + heap.large_bytes;
+    to.heap_collections = heap.collections;
+    to.heap_failures = heap.failures();
+  } catch (const Error& error) {
+    throw keeper().explain(error);
+  }
 }
 
 void Core::set_metrics(Metering metering) {

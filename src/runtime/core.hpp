@@ -205,6 +205,8 @@ class Core {
   // Publishes the runtime to other processes. end_observation withdraws it and ends a trace.
   void publish();
   void end_observation() noexcept;
+  // Adds the figures of the heap, if it is made.
+  void add_heap(Metrics& to);
   // Describes why the runtime has failed: the suspects, and the flight recorder's file.
   std::string describe(const std::string& why, const std::vector<InFlightTasks::Holder>& holders, bool running);
   // Returns the function that reads the device's clock.

@@ -129,6 +129,7 @@ TEST_P(HeapTest, ObjectsOutliveTasksAndLeases) {
 
 TEST_P(HeapTest, HostAllocatesReadsWritesAndFrees) {
   Runtime runtime(options());
+  EXPECT_EQ(runtime.metrics().heap_mapped_bytes, 0U) << "nothing has used the heap";
   Heap heap = runtime.heap();
   const Ref<ListNode> one = heap.make(ListNode{{}, 7});
   EXPECT_EQ(heap.read(one).number, 7U);
@@ -203,6 +204,10 @@ TEST_P(HeapTest, ExhaustionFailsTheTaskAndLosesNothing) {
   EXPECT_GE(held.size(), 20U);
   DWELL_EXPECT_ERROR(heap.allocate(u64{40} << 20U), errc::out_of_memory,
                      HasSubstr("the option heap.reserve; the last request without room was for 41943040 bytes"));
+  const Metrics metrics = runtime.metrics();
+  EXPECT_EQ(metrics.heap_live_bytes, held.size() << 20U);
+  EXPECT_EQ(metrics.heap_mapped_bytes, 64U << 20U);
+  EXPECT_GE(metrics.heap_failures, 2U);
   heap.free(std::span<const Ref<void>>(held));
   heap.free(heap.allocate(u64{20} << 20U));
   EXPECT_EQ(live(runtime), 0U);

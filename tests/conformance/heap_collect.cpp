@@ -120,6 +120,8 @@ TEST_P(HeapCollectTest, CensusAndStatisticsTellWhatLives) {
   EXPECT_EQ(now.types, 2U);
   EXPECT_EQ(now.live_bytes(), 1024U * 128 + 16);
   EXPECT_GE(now.fragmented + now.cached, 1023U * 128);
+  EXPECT_EQ(runtime.metrics().heap_collections, 1U);
+  EXPECT_EQ(runtime.metrics().heap_bytes, now.used);
   heap.free(small);
   heap.free(large);
 }

@@ -260,6 +260,7 @@ class Heap(Case):
     def test_verifies(self):
         self.assertRegex(self.succeed("heap", self.keeper.pid, "--verify"), r": [\d,]+ live allocations, 0 mistakes in the tables\n$")
         self.fail_with(2, "one at a time", "heap", self.keeper.pid, "--verify", "--types")
+        self.assertRegex(self.succeed("inspect", self.keeper.pid, "memory"), r"(?m)^heap_failures: 0$")
         process = self.start("solve", "rests")
         self.assertIn("no heap", self.succeed("heap", process.pid))
 

@@ -71,6 +71,11 @@ inline Metrics sample_metrics() {
   metrics.last_cache_hit_ns = 200'000;
   metrics.arena_bytes = 1 << 20;
   metrics.buffer_bytes = 4000;
+  metrics.heap_bytes = 3 << 20;
+  metrics.heap_mapped_bytes = 4 << 20;
+  metrics.heap_live_bytes = 2 << 20;
+  metrics.heap_collections = 6;
+  metrics.heap_failures = 1;
   metrics.buffers = 2;
   metrics.graph_launches = 14;
   metrics.batch_flushes = 15;

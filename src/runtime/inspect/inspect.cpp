@@ -159,6 +159,12 @@ constexpr std::array<Structure, 8> kStructures = {{
        add(to, "arena_bytes", known.metrics.arena_bytes);
        add(to, "buffers", known.metrics.buffers);
        add(to, "buffer_bytes", known.metrics.buffer_bytes);
+       if (known.metrics.heap_mapped_bytes == 0) return;
+       add(to, "heap_bytes", known.metrics.heap_bytes);
+       add(to, "heap_mapped_bytes", known.metrics.heap_mapped_bytes);
+       add(to, "heap_live_bytes", known.metrics.heap_live_bytes);
+       add(to, "heap_collections", known.metrics.heap_collections);
+       add(to, "heap_failures", known.metrics.heap_failures);
      }},
 }};
 
