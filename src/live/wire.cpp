@@ -112,10 +112,16 @@ void fields(auto& pass, T& value) {
   pass(size, allocations);
 }
 
+template <Is<HeapSlabCensus> T>
+void fields(auto& pass, T& value) {
+  auto& [offset, bytes, size, slots, live] = value;
+  pass(offset, bytes, size, slots, live);
+}
+
 template <Is<HeapCensus> T>
 void fields(auto& pass, T& value) {
-  auto& [types, sizes, large, large_bytes] = value;
-  pass(types, sizes, large, large_bytes);
+  auto& [types, sizes, large, large_bytes, slabs] = value;
+  pass(types, sizes, large, large_bytes, slabs);
 }
 
 template <Is<HeapVerification> T>

@@ -86,6 +86,7 @@ TEST(LiveWire, HeapsRoundTrip) {
   EXPECT_EQ(decode<HeapCensus>(encode(census)).types, census.types);
   EXPECT_EQ(decode<HeapCensus>(encode(census)).sizes, census.sizes);
   EXPECT_EQ(decode<HeapCensus>(encode(census)).large_bytes, census.large_bytes);
+  EXPECT_EQ(decode<HeapCensus>(encode(census)).slabs, census.slabs);
   EXPECT_EQ(decode<HeapVerification>(encode(HeapVerification{3, 65536, 9})).first_offset, 65536U);
 }
 

@@ -139,7 +139,11 @@ inline HeapStatistics heap_of_two() {
 
 // The census of a heap that gets 100 nodes a second.
 inline HeapCensus census_after(std::uint64_t seconds) {
-  return {.types = {{"Node", 100 * seconds, 3200 * seconds}, {"cell", 1, 16}}, .sizes = {{48, 7}}, .large = 1, .large_bytes = 2U << 20U};
+  return {.types = {{"Node", 100 * seconds, 3200 * seconds}, {"cell", 1, 16}},
+          .sizes = {{48, 7}},
+          .large = 1,
+          .large_bytes = 2U << 20U,
+          .slabs = {{1U << 20U, 1U << 16U, 48, 1365, 7}, {2U << 20U, 2U << 20U, 0, 1, 1}}};
 }
 
 inline LogRecord log_line(const std::string& text, level severity = level::info) {
