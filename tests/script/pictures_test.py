@@ -44,6 +44,16 @@ class Pictures(unittest.TestCase):
     def test_ticks_are_few_and_round(self):
         self.assertEqual([pictures.step_of(length) for length in (9, 23, 600, 23000)], [1, 5, 100, 5000])
 
+    def test_pages_have_the_share_of_their_slab(self):
+        page = 65536
+        slabs = [[2 * page, page, 32, 2032, 1016], [4 * page, 2 * page, 0, 1, 1]]
+        pages = pictures.pages_of(slabs, page, 1, 7)
+        self.assertEqual(pages[0], None)
+        self.assertAlmostEqual(pages[1], 1016 * 32 / page)
+        self.assertEqual(pages[2:], [None, 1.0, 1.0, None])
+        colors = [pictures.color_of(share) for share in (0, 0.19, 0.2, 1)]
+        self.assertEqual(colors, [pictures.STEPS_OF_SHARE[i] for i in (0, 0, 1, 4)])
+
 
 if __name__ == "__main__":
     sys.exit(unittest.main())
