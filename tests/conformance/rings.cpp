@@ -293,7 +293,7 @@ TEST_P(RingTest, ParksAndRollsInBetween) {
 
 // Pushes number 0, and reserves what it does not commit: dropped, discarded, and dropped by an exception where there are some; then
 // number 1.
-constexpr const char* kLeave = R"(
+constexpr const char* kLeaveRing = R"(
 DWELL_OPERATOR(leave)(dwell::Group g, dwell::Ring<Message> ring) {
   if (g.rank() != 0) return;
   ring.push(g, message_of(7, 0));
@@ -308,7 +308,7 @@ DWELL_OPERATOR(leave)(dwell::Group g, dwell::Ring<Message> ring) {
 })";
 TEST_P(RingTest, SegmentsWithoutAMessageAreSkippedAndCounted) {
   open();
-  auto leave = runtime->define<void(Ring<Message>)>("leave", std::string(kSource) + kLeave);
+  auto leave = runtime->define<void(Ring<Message>)>("leave", std::string(kSource) + kLeaveRing);
   for (const bool checksum : {false, true}) {
     auto ring = runtime->ring<Message>(16, {.consumers = Side::host, .checksum = checksum});
     runtime->submit(leave, ring).wait();
