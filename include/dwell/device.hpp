@@ -14,6 +14,7 @@
 #include <dwell/device/numbered.hpp>
 #include <dwell/device/operator.hpp>
 #include <dwell/device/platform.hpp>
+#include <dwell/device/pool.hpp>
 #include <dwell/device/reduce.hpp>
 #include <dwell/device/ref.hpp>
 #include <dwell/device/ring.hpp>

@@ -77,6 +77,11 @@ DWELL_DEVICE u32 sum_of_lanes(u32 value) {
   return sum;
 }
 
+DWELL_DEVICE bool moves(const Heap& heap, u32 unit) {
+  const TypeRecord* const record = record_of(heap, unit);
+  return record != nullptr && load<Order::relaxed, Scope::device>(&record->moves) != 0;
+}
+
 // Whether a slab has objects, at most `most`, all of types that move. Called by all lanes together.
 DWELL_DEVICE bool may_be_left(const Heap& heap, const Class& of, u32 slab, u32 most) {
   u32 count = 0;
@@ -86,10 +91,8 @@ DWELL_DEVICE bool may_be_left(const Heap& heap, const Class& of, u32 slab, u32 m
   if (count == 0 || count > most) return false;
   bool move = true;
   for (u32 word = lane(); word < of.words && move; word += kLanes)
-    for (u32 objects = load<Order::acquire, Scope::device>(heap.objects(slab, of) + word); objects != 0 && move; objects &= objects - 1) {
-      const TypeRecord* const record = record_of(heap, unit_of(of, slab, (word << of.word_shift) + trailing_zeros(objects)));
-      move = record != nullptr && load<Order::relaxed, Scope::device>(&record->moves) != 0;
-    }
+    for (u32 objects = load<Order::acquire, Scope::device>(heap.objects(slab, of) + word); objects != 0 && move; objects &= objects - 1)
+      move = moves(heap, unit_of(of, slab, (word << of.word_shift) + trailing_zeros(objects)));
   return ballot(!move) == 0;
 }
 
@@ -169,7 +172,8 @@ DWELL_RACY DWELL_DEVICE void copy_slot(const Heap& heap, const Class& of, u32 fr
 // Moves an object to a slot that the caller has; false if it stays.
 DWELL_DEVICE bool move_object(const Heap& heap, const Class& of, u32 from, const Place& to) {
   u32* const at = &header_at(heap, from).link;
-  if (load<Order::relaxed, Scope::device>(at) != link::none) return false;
+  // An object that was made while slabs were chosen shows its type for sure behind the handshake alone.
+  if (load<Order::relaxed, Scope::device>(at) != link::none || !moves(heap, from)) return false;
   const u32 unit = unit_of(of, to.slab, to.slot);
   copy_slot(heap, of, from, unit);
   u32* const objects = word_of(heap.objects(to.slab, of), of, to.slot);

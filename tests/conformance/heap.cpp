@@ -234,6 +234,47 @@ DWELL_OPERATOR(write)(dwell::Group g, dwell::u32 bytes, dwell::u32 written) {
   EXPECT_EQ(runtime.heap().verify().mistakes, 0U);
 }
 
+TEST_P(HeapTest, PoolsEndWithTheirTask) {
+  Options options = this->options();
+  options.heap.checks = HeapChecks::full;
+  options.heap.reserve = 64U << 20U;
+  Runtime runtime(options);
+  // Each thread builds lists of nodes of three sizes, one of them larger than a chunk; a code fails the task in the middle.
+  const auto lists = runtime.define<void(u32, i32, Span<u32>)>("lists", R"(
+struct Node { Node* before; dwell::u32 number; dwell::u32 words; };
+DWELL_OPERATOR(lists)(dwell::Group g, dwell::u32 count, dwell::i32 code, dwell::Span<dwell::u32> wrong) {
+  dwell::Pool pool(g, 512);
+  for (dwell::u32 round = 0; round < 3; ++round) {
+    Node* list = nullptr;
+    for (dwell::u32 i = 0; i < count; ++i) {
+      const dwell::u32 words = i % 16 == 5 ? 400 : i % 3 * 7;
+      Node* const node = static_cast<Node*>(pool.allocate(sizeof(Node) + words * 4));
+      if (node == nullptr) return;
+      *node = Node{list, i ^ round, words};
+      for (dwell::u32 k = 0; k < words; ++k) reinterpret_cast<dwell::u32*>(node + 1)[k] = i + k;
+      list = node;
+    }
+    dwell::u32 expected = count;
+    for (const Node* at = list; at != nullptr; at = at->before) {
+      bool right = at->number == (--expected ^ round);
+      for (dwell::u32 k = 0; k < at->words; ++k) right = right && reinterpret_cast<const dwell::u32*>(at + 1)[k] == expected + k;
+      if (!right) dwell::device::fetch_add<dwell::device::Order::relaxed>(&wrong[0], 1u);
+    }
+    if (expected != 0) dwell::device::fetch_add<dwell::device::Order::relaxed>(&wrong[0], 1u);
+    if (round == 1) pool.clear();
+    if (code != 0) { g.fail(code); return; }
+  }
+  if (pool.make<Node>(nullptr, 7u, 0u)->number != 7) g.fail(9);
+})");
+  auto wrong = filled<u32>(runtime, 1, 0);
+  for (u32 i = 0; i < 20; ++i) EXPECT_EQ(runtime.submit(lists, 40U, i % 4 == 3 ? 5 : 0, wrong, groups(4)).status(), i % 4 == 3 ? 5 : 0);
+  EXPECT_EQ(read(wrong), std::vector<u32>{0});
+  EXPECT_EQ(live(runtime), 0U);
+  EXPECT_EQ(runtime.submit(lists, 10'000'000U, 0, wrong).status(), status::out_of_memory);
+  EXPECT_EQ(live(runtime), 0U);
+  EXPECT_EQ(runtime.heap().verify().mistakes, 0U);
+}
+
 TEST_P(HeapTest, PressureIsToldBeforeTheHeapIsFull) {
   Options options = this->options();
   options.heap.reserve = 64U << 20U;
