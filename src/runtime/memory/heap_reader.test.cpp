@@ -18,9 +18,9 @@ namespace {
 
 namespace heap = device::heap;
 
-struct Pair {
-  Field<Pair> left;
-  Field<Pair> right;
+struct Twins {
+  Field<Twins> left;
+  Field<Twins> right;
   std::uint64_t number;
 };
 struct Leaf {
@@ -30,7 +30,7 @@ struct Block {
   std::uint64_t number;
   std::uint8_t bytes[8000] = {};
 };
-DWELL_OBJECT(Pair, left, right);
+DWELL_OBJECT(Twins, left, right);
 DWELL_OBJECT(Leaf);
 DWELL_OBJECT(Block);
 
@@ -147,21 +147,21 @@ TEST_F(HeapReaderTest, StatisticsTellWhatHadNoRoom) {
 TEST_F(HeapReaderTest, CensusCountsObjectsByTypeAndOthersBySize) {
   open(1024, 2);
   const Group g(worker(0), 0, 1);
-  for (std::uint64_t i = 0; i < 300; ++i) ASSERT_TRUE(g.make<Pair>(Ref<Pair>{}, Ref<Pair>{}, i));
+  for (std::uint64_t i = 0; i < 300; ++i) ASSERT_TRUE(g.make<Twins>(Ref<Twins>{}, Ref<Twins>{}, i));
   // More than is copied at once.
   for (std::uint64_t i = 0; i < 3000; ++i) ASSERT_TRUE(g.make<Block>(i));
   for (int i = 0; i < 20; ++i) ASSERT_TRUE(g.make<Leaf>(1.0));
   ASSERT_TRUE(g.make_array<Leaf>(40'000));
   ASSERT_TRUE(g.make_array<Leaf>(3));
-  for (int i = 0; i < 5; ++i) ASSERT_NE(heap::allocate(worker(1), 32), 0U);  // of Pair's class
+  for (int i = 0; i < 5; ++i) ASSERT_NE(heap::allocate(worker(1), 32), 0U);  // of Twins's class
   ASSERT_NE(heap::allocate(worker(0), 100'000), 0U);
   heap::free(worker(0), heap::allocate(worker(0), 500));
   const std::size_t array = 3 * heap::kPageBytes;
   read_both([&](const HeapReader& reader) {
     const HeapCensus census = reader.census();
-    EXPECT_THAT(census.types,
-                testing::ElementsAre(HeapTypeCensus{"Block", 3000, std::size_t{3000} * 8192}, HeapTypeCensus{"array", 2, array + 32},
-                                     HeapTypeCensus{"Pair", 300, std::size_t{300} * 32}, HeapTypeCensus{"Leaf", 20, std::size_t{20} * 16}));
+    EXPECT_THAT(census.types, testing::ElementsAre(
+                                  HeapTypeCensus{"Block", 3000, std::size_t{3000} * 8192}, HeapTypeCensus{"array", 2, array + 32},
+                                  HeapTypeCensus{"Twins", 300, std::size_t{300} * 32}, HeapTypeCensus{"Leaf", 20, std::size_t{20} * 16}));
     EXPECT_THAT(census.sizes, testing::ElementsAre(HeapSizeCensus{32, 5}));
     EXPECT_EQ(census.large, 1U);
     EXPECT_EQ(census.large_bytes, 2 * heap::kPageBytes);
