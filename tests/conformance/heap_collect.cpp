@@ -126,6 +126,26 @@ TEST_P(HeapCollectTest, CensusAndStatisticsTellWhatLives) {
   heap.free(large);
 }
 
+// What a collection changes is no mistake.
+TEST_P(HeapCollectTest, VerifiesAndCountsBesideCollections) {
+  Runtime runtime(options());
+  Heap heap = runtime.heap();
+  const auto grow = runtime.define<Grow>("grow", kGrowTree);
+  const Root<TreeNode> root = heap.root<TreeNode>("tree");
+  auto collects = std::async(std::launch::async, [&] {
+    for (u32 i = 0; i < (on_cpu() ? 30U : 5U); ++i) {
+      runtime.submit(grow, root, 13U).wait();
+      heap.collect();
+    }
+  });
+  do {
+    EXPECT_EQ(heap.verify().mistakes, 0U);
+    EXPECT_LE(heap.census().types.size(), 2U);
+  } while (collects.wait_for(0s) != std::future_status::ready);
+  collects.get();
+  EXPECT_EQ(heap.census().types.at(0).objects, (2U << 13U) - 1);
+}
+
 TEST_P(HeapCollectTest, HandlesOfTheHostKeepObjects) {
   Runtime runtime(options());
   Heap heap = runtime.heap();
