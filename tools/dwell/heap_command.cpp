@@ -4,7 +4,6 @@
 #include <ostream>
 #include <string>
 #include <thread>
-#include <utility>
 
 #include "heap_report.hpp"
 #include "json.hpp"
@@ -39,9 +38,9 @@ class Report {
   }
 
  private:
-  void print_json(nlohmann::ordered_json&& its) const {
+  void print_json(const nlohmann::ordered_json& its) const {
     nlohmann::ordered_json json{{"pid", pid_}, {"runtime", runtime_}};
-    json.update(std::move(its));
+    json.update(its);
     out_ << json_text(json) << '\n';
   }
 
