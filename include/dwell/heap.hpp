@@ -241,6 +241,13 @@ class Heap {
   // Allocates uninitialised memory. `alignment`: a power of two of at most 4096.
   Ref<void> allocate(std::size_t bytes, std::size_t alignment = 16) { return Ref<void>::at(allocate_units(1, bytes, alignment).front()); }
 
+  // The same, `count` times. Allocates none when not all have room.
+  std::vector<Ref<void>> allocate_many(std::size_t count, std::size_t bytes, std::size_t alignment = 16) {
+    std::vector<Ref<void>> refs;
+    for (const std::uint32_t unit : allocate_units(count, bytes, alignment)) refs.push_back(Ref<void>::at(unit));
+    return refs;
+  }
+
   // Frees what the references name; nothing for one to nothing. Tasks that use it have ended. Throws errc::task_failed, with
   // status::bad_free, when one of them names nothing allocated (HeapChecks::light).
   template <class T>

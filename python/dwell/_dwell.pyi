@@ -698,6 +698,100 @@ class ByteRing:
 
     def __aiter__(self) -> AsyncIterator[Any]: ...
 
+class Ref:
+    """
+    A reference to memory of a runtime's heap, for operators that declare a ``dwell::Ref<T>`` or ``dwell::Root<T>``. False if it
+    names nothing. It keeps nothing, unless ``Heap.hold`` or ``Heap.hold_root`` has returned it.
+    """
+
+    def __init__(self, unit: int = 0) -> None: ...
+
+    @property
+    def unit(self) -> int:
+        """The number of 16-byte units from the heap's start; 0: nothing."""
+
+    def __index__(self) -> int: ...
+
+    def __int__(self) -> int: ...
+
+    def __bool__(self) -> bool: ...
+
+    def __eq__(self, other: object) -> bool: ...
+
+    def __hash__(self) -> int: ...
+
+    def __repr__(self) -> str: ...
+
+class Heap:
+    """
+    The memory that operators of a runtime allocate while they run: ``Runtime.heap``.
+    """
+
+    def allocate(self, bytes: int, alignment: int = 16, count: int | None = None) -> Any:
+        """
+        Allocates uninitialised memory, as a Ref. With ``count`` so many times, as an array of uint32; many at once are cheaper.
+        """
+
+    def make(self, value: Any, dtype: Any = None) -> Ref:
+        """
+        Allocates memory for a value, or an array of values, and copies it there.
+        """
+
+    def free(self, refs: Ref | int | Sequence[Ref | int] | None) -> None:
+        """
+        Frees what one reference names, or each of several, whoever has allocated it. Tasks that use it have ended.
+        """
+
+    def read(self, ref: Ref | int, dtype: Any, count: int | None = None, offset: int = 0) -> Any:
+        """
+        Copies a scalar of a type of NumPy from there, or an array of ``count``. ``offset``: in bytes. Operators may run; the caller
+        orders it with theirs.
+        """
+
+    def write(self, ref: Ref | int, values: Any, dtype: Any = None, offset: int = 0) -> None:
+        """Copies values there, from ``offset`` bytes on."""
+
+    def root(self, name: str) -> Ref:
+        """
+        The root of this name: an object with one reference, which the heap holds for ever. Operators declare a ``dwell::Root<T>``.
+        """
+
+    def set_root(self, root: Ref | int, ref: Ref | int | None = None) -> None:
+        """Overwrites a root's reference."""
+
+    def hold(self, ref: Ref | int) -> Ref:
+        """
+        A reference that keeps an object as long as it lives. The object is reachable now, and of a type that does not move.
+        """
+
+    def hold_root(self, root: Ref | int) -> Ref:
+        """
+        The same for the object that a root refers to, which may be of a type that moves: it stays while it is held.
+        """
+
+    def collect(self) -> dict[str, Any]:
+        """
+        Frees all objects that are unreachable; returns counts. Tasks run meanwhile. Times are in seconds.
+        """
+
+    def compact(self) -> dict[str, Any]:
+        """
+        Collects, moves objects of types that DWELL_MOVABLE declares together, and gives pages back; returns counts.
+        """
+
+    def statistics(self) -> dict[str, Any]:
+        """Bytes and counts of the heap, and of each size class."""
+
+    def census(self) -> dict[str, Any]:
+        """
+        What lives in the heap, by type of object and by size. Takes the loop off the device meanwhile.
+        """
+
+    def verify(self) -> dict[str, int]:
+        """
+        Checks the heap's tables against each other, with the loop off the device: "mistakes" is 0.
+        """
+
 class Operator:
     """A piece of device code that tasks run: ``op(x, y, 2.0)`` submits one."""
 
@@ -1605,7 +1699,7 @@ class Runtime:
     seconds. May be used from any thread.
     """
 
-    def __init__(self, device: str = 'auto', *, workers: int = 0, lease: float = 0.0, idle: float = 0.0, task_timeout: float = 10.0, stall_timeout: float = 0.0, ring_slots: int = 65536, spawned_tasks: int = 0, scratch_bytes: int = 8192, priorities: bool | str | Sequence[str] | None = None, compile: CompileOptions | None = None, compile_threads: int = 0, tier: str | None = None, parts: str | Sequence[str] = 'used', limits: Limits | None = None, compile_programs_after: int = 1000, metrics: str = 'counts', live: bool = True, inspect_writes: bool = False, log: dwell._logging.Logging | logging.Logger | str | os.PathLike[str] | Callable[[LogRecord], object] | None = None, warn: Callable[[str], object] | None = None, progress: bool | Callable[[str, float, bool], object] | None = None) -> None:
+    def __init__(self, device: str = 'auto', *, workers: int = 0, lease: float = 0.0, idle: float = 0.0, task_timeout: float = 10.0, stall_timeout: float = 0.0, ring_slots: int = 65536, spawned_tasks: int = 0, scratch_bytes: int = 8192, priorities: bool | str | Sequence[str] | None = None, compile: CompileOptions | None = None, compile_threads: int = 0, tier: str | None = None, parts: str | Sequence[str] = 'used', limits: Limits | None = None, compile_programs_after: int = 1000, metrics: str = 'counts', live: bool = True, inspect_writes: bool = False, heap_reserve: int = 0, heap_grow: int = 0, heap_checks: str = 'light', log: dwell._logging.Logging | logging.Logger | str | os.PathLike[str] | Callable[[LogRecord], object] | None = None, warn: Callable[[str], object] | None = None, progress: bool | Callable[[str, float, bool], object] | None = None) -> None:
         """
         Opens a device: "auto" (a CUDA device where there is one, else the CPU), "cpu", "cuda:0", ... Zero means the backend's own
         choice.
@@ -1630,6 +1724,9 @@ class Runtime:
         metrics: what the device notes of tasks: "off", "counts" or "times"
         live: lets other processes of the user look at the runtime (dwell top)
         inspect_writes: lets Runtime.assign write variables of operators
+        heap_reserve: bytes that the heap may grow to; 0: the device's memory, at most 64 GiB
+        heap_grow: by how many bytes it grows at least; 0: 64 MiB
+        heap_checks: "off"; "light": each free; "full": also writes behind the end of memory, and after its free
         log: where lines go that operators log: a logging.Logger or its name, a callable that takes a dwell.LogRecord, a path
             (pathlib.Path), None: stderr; or a dwell.Logging, which has a level and limits too
         warn: called with one line when something works, but not as well as it could; None: the logger "dwell"
@@ -1730,6 +1827,10 @@ class Runtime:
         A ring of ``bytes``, a power of two, for messages of up to ``message_bytes`` (0: a quarter of the ring) with a type; else as
         ``ring``.
         """
+
+    @property
+    def heap(self) -> Heap:
+        """The memory that operators allocate while they run."""
 
     def array(self, source: object, dtype: object = None, memory: str = 'device') -> Buffer:
         """

@@ -6,6 +6,7 @@
 #include "bind.hpp"
 #include "calls.hpp"
 #include "errors.hpp"
+#include "heap.hpp"
 #include "log.hpp"
 #include "ring.hpp"
 
@@ -21,6 +22,7 @@ NB_MODULE(_dwell, m) {
   python::bind_ticket(m);
   python::bind_buffer(m);
   python::bind_ring(m);
+  python::bind_heap(m);
   python::bind_operator(m);
   python::bind_graph(m);
   python::bind_kernel(m);

@@ -8,6 +8,7 @@
 #include <limits>
 #include <utility>
 
+#include "heap.hpp"
 #include "ring.hpp"
 
 namespace dwell::python {
@@ -289,7 +290,11 @@ void Packer::pack_one(Packed& to, std::size_t index, nb::handle argument) {
       }
       return add_array(to, index, type, argument);
     case Kind::opaque: return add_opaque(to, index, type, argument);
-    case Kind::structure: return add_bytes(to, index, type, argument);
+    case Kind::structure: {
+      const PyRef* ref = nullptr;
+      if (type.bytes == sizeof(ref->unit) && nb::try_cast(argument, ref) && ref != nullptr) return add_value(to, type, ref->unit);
+      return add_bytes(to, index, type, argument);
+    }
   }
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "buffer.hpp"
+#include "heap.hpp"
 #include "ring.hpp"
 #include "runtime.hpp"
 #include "shape.hpp"
@@ -131,6 +132,13 @@ void bind_runtime_memory(nb::class_<PyRuntime>& type) {
           "bytes"_a, nb::kw_only(), "producers"_a = "device", "consumers"_a = "device", "checksum"_a = false, "message_bytes"_a = 0,
           "A ring of ``bytes``, a power of two, for messages of up to ``message_bytes`` (0: a quarter of the ring) with a type; else as\n"
           "``ring``.")
+      .def_prop_ro(
+          "heap",
+          [](const PyRuntime& self) {
+            runtime_of(self);
+            return PyHeap{self.state};
+          },
+          "The memory that operators allocate while they run.")
       .def("array", &array_of, "source"_a, "dtype"_a = nb::none(), "memory"_a = "device",
            "A copy of an array on the host, or of a list of numbers, as a buffer of the same shape.",
            nb::sig("def array(self, source: object, dtype: object = None, memory: str = 'device') -> Buffer"))

@@ -42,6 +42,13 @@ std::function<void(std::string_view)> warning(const Shared& warn) {
   };
 }
 
+HeapChecks checks_from(const std::string& text) {
+  if (text == "off") return HeapChecks::off;
+  if (text == "light") return HeapChecks::light;
+  if (text == "full") return HeapChecks::full;
+  throw Error(errc::invalid_argument, "heap_checks is \"off\", \"light\" or \"full\", not \"" + text + "\"", {"argument", "heap_checks"});
+}
+
 std::optional<Priorities> priorities_from(nb::handle object) {
   if (object.is_none() || object.ptr() == Py_False) return std::nullopt;
   Priorities made;
@@ -111,7 +118,8 @@ void make_runtime(PyRuntime* self, std::string device, unsigned workers, double 
                   double stall_timeout, unsigned ring_slots, unsigned spawned_tasks, unsigned scratch_bytes, nb::handle priorities,
                   const std::optional<CompileOptions>& compile, unsigned compile_threads, const std::optional<std::string>& tier,
                   nb::handle parts, const std::optional<Limits>& limits, std::uint32_t compile_programs_after, std::string_view metrics,
-                  bool live, bool inspect_writes, nb::handle log, nb::object warn, const nb::object& progress) {
+                  bool live, bool inspect_writes, std::size_t heap_reserve, std::size_t heap_grow, const std::string& heap_checks,
+                  nb::handle log, nb::object warn, const nb::object& progress) {
   Options options;
   options.device = std::move(device);
   options.workers = workers;
@@ -136,6 +144,9 @@ void make_runtime(PyRuntime* self, std::string device, unsigned workers, double 
   options.metrics = metering_from(metrics);
   options.live = live;
   options.inspect_writes = inspect_writes;
+  options.heap.reserve = heap_reserve;
+  options.heap.grow = heap_grow;
+  options.heap.checks = checks_from(heap_checks);
   LogTarget lines = log_target_from(log);
   options.log = std::move(lines.logging);
   const Shared warned(std::move(warn));
@@ -153,7 +164,8 @@ void bind_runtime_opening(nb::class_<PyRuntime>& type) {
       "task_timeout"_a = 10.0, "stall_timeout"_a = 0.0, "ring_slots"_a = 65536, "spawned_tasks"_a = 0, "scratch_bytes"_a = 8192,
       "priorities"_a = nb::none(), "compile"_a = nb::none(), "compile_threads"_a = 0, "tier"_a = nb::none(), "parts"_a = "used",
       "limits"_a = nb::none(), "compile_programs_after"_a = 1000, "metrics"_a = "counts", "live"_a = true, "inspect_writes"_a = false,
-      "log"_a = nb::none(), "warn"_a = nb::none(), "progress"_a = nb::none(),
+      "heap_reserve"_a = 0, "heap_grow"_a = 0, "heap_checks"_a = "light", "log"_a = nb::none(), "warn"_a = nb::none(),
+      "progress"_a = nb::none(),
       "Opens a device: \"auto\" (a CUDA device where there is one, else the CPU), \"cpu\", \"cuda:0\", ... Zero means the backend's "
       "own\n"
       "choice.\n\n"
@@ -177,6 +189,9 @@ void bind_runtime_opening(nb::class_<PyRuntime>& type) {
       "metrics: what the device notes of tasks: \"off\", \"counts\" or \"times\"\n"
       "live: lets other processes of the user look at the runtime (dwell top)\n"
       "inspect_writes: lets Runtime.assign write variables of operators\n"
+      "heap_reserve: bytes that the heap may grow to; 0: the device's memory, at most 64 GiB\n"
+      "heap_grow: by how many bytes it grows at least; 0: 64 MiB\n"
+      "heap_checks: \"off\"; \"light\": each free; \"full\": also writes behind the end of memory, and after its free\n"
       "log: where lines go that operators log: a logging.Logger or its name, a callable that takes a dwell.LogRecord, a path\n"
       "    (pathlib.Path), None: stderr; or a dwell.Logging, which has a level and limits too\n"
       "warn: called with one line when something works, but not as well as it could; None: the logger \"dwell\"\n"
@@ -191,7 +206,7 @@ void bind_runtime_opening(nb::class_<PyRuntime>& type) {
           "= None, parts: str | typing.Sequence[str] = 'used', limits: Limits | None = None, compile_programs_after: int = 1000, metrics: "
           "str = 'counts', live: "
           "bool = True, "
-          "inspect_writes: bool = False, log: "
+          "inspect_writes: bool = False, heap_reserve: int = 0, heap_grow: int = 0, heap_checks: str = 'light', log: "
           "dwell._logging.Logging | logging.Logger | str | os.PathLike[str] | typing.Callable[[LogRecord], object] | None = None, "
           "warn: "
           "typing.Callable[[str], object] | None = None, progress: bool | typing.Callable[[str, float, bool], object] | None = None) -> "
