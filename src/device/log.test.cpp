@@ -158,8 +158,10 @@ TEST_F(LogWriterTest, HostPositionIsReadRarely) {
   log(group(), level::error, "finds no room, and looks");
   EXPECT_LE(now_ticks() - context_.log.looked, 10'000'000U) << "it has not looked";
   read_ = 16;
-  context_.log.looked = now_ticks();  // independent of the time the calls above took
+  const u32 begin = now_ticks();
+  context_.log.looked = begin;  // independent of the time the calls above took
   log(group(), level::error, "does not look again");
+  if (now_ticks() - begin >= 10) GTEST_SKIP() << "the machine has held the test up";
   EXPECT_EQ(dropped_[4], 2U);
   reads(16);
   log(group(), level::error, "looks");
