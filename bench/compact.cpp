@@ -1,5 +1,6 @@
 // Compactions of a heap whose mix of sizes changes, and what they cost the work that goes on.
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <thread>
@@ -134,7 +135,7 @@ class CompactBenchmark {
     options.heap.grow = context_.cuda ? std::size_t{4} << 30U : 0;
     return options;
   }
-  static std::string percent(double share) { return std::to_string(static_cast<int>(share * 100 + 0.5)) + " %"; }
+  static std::string percent(double share) { return std::to_string(std::lround(share * 100)) + " %"; }
   double share() {
     const HeapStatistics now = heap_.statistics();
     const double large = static_cast<double>(std::size_t{count_} * 4);  // the table

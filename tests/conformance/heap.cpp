@@ -285,7 +285,9 @@ TEST_P(HeapTest, PressureIsToldBeforeTheHeapIsFull) {
     if (++calls == 1) told.set_value(now);
     throw std::runtime_error("not my fault");
   };
-  options.warn = [&](std::string_view line) { warnings += line.find("heap.on_pressure has thrown: not my fault") != line.npos ? 1U : 0U; };
+  options.warn = [&](std::string_view line) {
+    warnings += line.find("heap.on_pressure has thrown: not my fault") != std::string_view::npos ? 1U : 0U;
+  };
   Runtime runtime(options);
   Heap heap = runtime.heap();
   std::vector<Ref<void>> held;
