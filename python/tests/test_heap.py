@@ -54,7 +54,8 @@ DWELL_OPERATOR(give)(dwell::Group g, dwell::Span<dwell::Ref<dwell::u32>> to) {
 
 @pytest.fixture
 def runtime():
-    with dwell.Runtime(device(), heap_reserve=256 << 20) as made:
+    # A loop that rests compacts the heap by itself.
+    with dwell.Runtime(device(), heap_reserve=256 << 20, idle=60.0) as made:
         yield made
 
 
