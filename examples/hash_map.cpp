@@ -1,11 +1,10 @@
-// A hash map that many tasks use at once: they count the words of a text, erase some meanwhile, and the map grows when it is full. Nobody
-// locks, and nobody frees: an erased entry leads on to the next ones for whoever stands at it, and then is the collector's.
+// A concurrent hash map: tasks count the words of a text while another erases some, and the map grows in between. It has no locks, and
+// frees nothing itself: an erased entry still leads to the next one, and the collector frees it when no task can reach it.
 #include <cstdio>
 #include <random>
 #include <span>
 #include <string>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include <dwell/dwell.hpp>
@@ -23,7 +22,7 @@ constexpr const char* kMap = R"(
   DWELL_OBJECT(Entry, next);
   struct Map {
     dwell::Field<dwell::Array<Entry>> buckets;  // a power of two
-    dwell::u32 size;
+    dwell::u32 size;                            // entries that are not erased
   };
   DWELL_OBJECT(Map, buckets);
   constexpr dwell::u32 kErased = 1u << 31;
@@ -39,8 +38,8 @@ constexpr const char* kMap = R"(
   // The number, for atomic operations.
   dwell::Span<dwell::u32> shared(dwell::u32& number) { return dwell::Span<dwell::u32>(&number, 1); }
 
-  // Looks for a word from an entry on, to which `link` refers. Unlinks erased entries on the way. Nothing follows an entry but what did
-  // when it was made, so an exchange that fails, or that another thread undoes, leaves an erased entry in the list, and loses none.
+  // Finds a word in the list from `at` on, to which `link` refers. Unlinks erased entries on the way. Entries are only added in front of a
+  // list: an exchange that fails, or that another thread undoes, leaves an erased entry in it, and loses no other.
   dwell::Ref<Entry> find(dwell::Group g, dwell::Field<Entry>* link, dwell::Ref<Entry> at, dwell::u64 word) {
     while (at) {
       Entry& entry = *g.at(at);
@@ -69,7 +68,7 @@ constexpr const char* kMap = R"(
       if (!made) made = g.make<Entry>(first, 1u, word);
       if (!made) return;  // the task has failed
       g.at(made)->next.set(g, first);
-      // Only if the first entry is still the first: then nobody has added the word meanwhile.
+      // If the first entry is still the first, no thread has added the word since.
       if (bucket.compare_exchange(g, first, made) == first) break;
     }
     shared(map.size).atomic_add(0, 1u);
@@ -81,9 +80,9 @@ constexpr const char* kMap = R"(
     const dwell::Ref<Entry> found = find(g, &bucket, bucket.acquire(), word);
     if (!found) return 0;
     const dwell::u32 count = shared(g.at(found)->count).atomic_exchange(0, kErased);
-    if (count & kErased) return 0;  // another thread's
+    if (count & kErased) return 0;  // by another thread
     find(g, &bucket, bucket.acquire(), word);
-    shared(map.size).atomic_add(0, ~0u);
+    shared(map.size).atomic_add(0, 0u - 1);
     return count;
   }
 
@@ -103,7 +102,7 @@ constexpr const char* kMap = R"(
     }
   }
 
-  // Adds what was counted of each word.
+  // Adds the count of each word that it erases.
   DWELL_OPERATOR(erase)(dwell::Group g, dwell::Root<Map> root, dwell::Span<const dwell::u64> words, dwell::Span<dwell::u32> counts) {
     for (auto i : g.range(words.size())) counts.atomic_add(i, erase(g, map_of(g, root), words[i]));
   }
@@ -116,8 +115,8 @@ constexpr const char* kMap = R"(
     }
   }
 
-  // Moves the entries to new buckets, as many as there are entries at least. By one group, while no other task uses the map. The entries
-  // of a bucket go to buckets that get those of no other.
+  // Moves the entries to new buckets, at least as many as there are entries. Runs as one group, while no other task uses the map. A new
+  // bucket gets entries of one old bucket only.
   DWELL_OPERATOR(rehash)(dwell::Group g, dwell::Root<Map> root) {
     Map& map = map_of(g, root);
     dwell::Array<Entry>& before = *g.at(map.buckets.get());
@@ -127,7 +126,7 @@ constexpr const char* kMap = R"(
       while (size < map.size) size *= 2;
       made = g.make_array<Entry>(size);
     }
-    made = g.reduce(made, [](auto a, auto b) { return a ? a : b; });  // all threads know it
+    made = g.reduce(made, [](auto a, auto b) { return a ? a : b; });  // for all threads
     if (!made) return;
     dwell::Array<Entry>& buckets = *g.at(made);
     for (auto i : g.local_range(before.size())) {
@@ -146,7 +145,7 @@ constexpr const char* kMap = R"(
     if (g.rank() == 0) map.buckets.publish(g, made);
   })";
 
-// A word as operators have it: five bits a letter.
+// Returns a word as operators have it: five bits a letter.
 dwell::u64 number_of(const std::string& word) {
   dwell::u64 number = 0;
   for (const char letter : word) number = number << 5U | static_cast<dwell::u64>(letter - 'a' + 1);
@@ -208,7 +207,7 @@ int main() {
   letters.write(text);
   of_words.write(numbers);
 
-  // Tasks that count and one that erases run at once; then the map grows, while all others wait. The last stage only erases.
+  // In each stage tasks count while one erases, and then the map grows. The last stage only erases.
   const dwell::Root<Map> map = heap.root<Map>("map");
   dwell::Graph graph("words");
   dwell::Node last = graph.add("begin", begin, map, kBuckets);
@@ -223,7 +222,7 @@ int main() {
   graph.add("look_up", look_up, map, of_words, found).after(last);
   runtime.launch(runtime.instantiate(graph)).wait();
 
-  // Of a word that was erased again and again, the counts of all times together are those of the text.
+  // A word that is counted again after it was erased is erased again: `erased` has the sum.
   std::vector<dwell::u32> counts(kWords), before(kErased);
   found.read(counts);
   erased.read(before);

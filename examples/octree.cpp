@@ -1,5 +1,5 @@
-// Gravity after Barnes and Hut: at each step operators build an octree of objects of the heap, all at once, and sum up what lies in its
-// cubes. The collector frees the trees of earlier steps.
+// Gravity after Barnes and Hut: at each step, operators build an octree of objects in the heap, by all threads at once, and sum up the
+// masses in its cubes. The collector frees the trees of earlier steps.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -58,18 +58,21 @@ constexpr const char* kOctree = R"(
     return g.make<Node>(g.make_array<Node>(8), above, place, 0u, Vector{}, 0.0f);
   }
 
-  // A cube around all bodies, without any.
+  // Begins a tree: a cube around all bodies, without any.
   DWELL_OPERATOR(plant)(dwell::Group g, dwell::Root<Node> tree, dwell::Span<const Body> bodies, dwell::Span<float> half) {
     const auto most = [](float a, float b) { return fmaxf(a, b); };
     float mine = 0;
-    for (auto i : g.range(bodies.size())) mine = most(mine, most(fabsf(bodies[i].at.x), most(fabsf(bodies[i].at.y), fabsf(bodies[i].at.z))));
+    for (auto i : g.range(bodies.size())) {
+      const Vector at = bodies[i].at;
+      mine = most(mine, most(fabsf(at.x), most(fabsf(at.y), fabsf(at.z))));
+    }
     const float all = g.reduce(mine, most);
     if (g.rank() != 0) return;
     half[0] = all;
     g.at(tree)->ref.set(g, make_cube(g, {}, 0));
   }
 
-  // Each thread hangs bodies into the tree, beside all others. A place is empty, then a body's, then a cube's.
+  // Inserts bodies, by all threads at once. A place in a cube is first empty, then has a body, then a smaller cube.
   DWELL_OPERATOR(insert)(dwell::Group g, dwell::Root<Node> tree, dwell::Span<const Body> bodies, dwell::Span<const float> half) {
     for (auto i : g.range(bodies.size())) {
       const auto body = g.make<Node>(dwell::Ref<dwell::Array<Node>>{}, dwell::Ref<Node>{}, 0u, 0u, bodies[i].at, bodies[i].mass);
@@ -84,7 +87,7 @@ constexpr const char* kOctree = R"(
         bounds = bounds.part(place);
         if (is_body(g, there)) {
           if (depth == 64) return g.fail(1);  // two bodies at one point
-          // A cube with the other body takes its place, unless another thread has just put one there.
+          // A cube with the other body takes its place, unless another thread was faster.
           const auto smaller = make_cube(g, cube, place);
           parts(g, smaller)[bounds.place(g.at(there)->at)].set(g, there);
           const auto before = field.compare_exchange(g, there, smaller);
@@ -95,7 +98,7 @@ constexpr const char* kOctree = R"(
     }
   }
 
-  // From the bodies up: who comes to a cube last sums it up, and goes on.
+  // Sums up masses from the bodies up. The last of the threads that come to a cube goes on.
   DWELL_OPERATOR(sum_up)(dwell::Group g, dwell::Root<Node> tree, dwell::Span<const Body> bodies, dwell::Span<const float> half) {
     for (auto i : g.range(bodies.size())) {
       Bounds bounds{{}, half[0]};
@@ -123,8 +126,8 @@ constexpr const char* kOctree = R"(
     }
   }
 
-  // The pull of all bodies on each, and a step of time. A cube that looks small from a body pulls as a whole. Cubes know where they hang: the
-  // walk needs no stack.
+  // Computes the pull on each body, and moves it by a step of time. A cube that looks small from a body pulls as a whole. Each cube knows
+  // its place, so the walk needs no stack.
   DWELL_OPERATOR(move)(dwell::Group g, dwell::Root<Node> tree, dwell::Span<Body> bodies, dwell::Span<const float> half, float theta,
                        float soft, float dt) {
     for (auto i : g.range(bodies.size())) {
@@ -175,7 +178,7 @@ std::vector<Body> clouds(unsigned count) {
   return bodies;
 }
 
-// By how much the pulls after a step differ from sums over all pairs of bodies as they were before it, relative to their size.
+// Returns how far the pulls that a step has found are from sums over all pairs of bodies as they were before it, as a part of these.
 double error_of(const std::vector<Body>& before, const std::vector<Body>& after) {
   double wrong = 0;
   double all = 0;
@@ -224,8 +227,8 @@ int main() {
   std::vector<Body> after(kBodies);
   bodies.write(before);
   double error = 0;
-  std::size_t most = 0;                 // bytes of trees, collected ones among them
-  std::size_t least = 0, greatest = 0;  // of these, bytes behind collections
+  std::size_t most = 0;                 // bytes of trees
+  std::size_t least = 0, greatest = 0;  // the same after collections
   for (unsigned i = 1; i <= kSteps; ++i) {
     runtime.launch(step).wait();
     bodies.read(after);
